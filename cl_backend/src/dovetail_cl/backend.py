@@ -135,8 +135,10 @@ class GpuAccBackend(IBackend):
         return choices_of(view, all_facts()[device.index], options.tuning, fast_math=options.fast_math)
 
     def queues(self, context: Any) -> Any:
+        from .driver.workloads import queues
+
         with unavailable_without_driver():
-            return context.device.queues(context.fail_at)
+            return queues(context.device, context.fail_at)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(deterministic=True, asynchronous=True, float16=True, integers=True)

@@ -33,7 +33,7 @@ def all_facts() -> list[dict[str, Any]]:
     """
     global _found, _finder
     if not _found:
-        from .driver.device import list_devices, load
+        from .driver.library import list_devices, load
 
         load(variable(LIBRARY))
         _found, _finder = sorted(list_devices(), key=lambda facts: _ORDER.index(facts["kind"])), os.getpid()

@@ -10,6 +10,7 @@ from dovetail import BackendError, ErrorCode, IWorkloadFactory, Layer, MemoryDom
 from dovetail.graph.tensor import TensorInfo
 
 from .driver.errors import BuildError
+from .driver.workloads import copy, workload
 from .families import family_of
 from .kernels import Foreseen, Kernels
 from .programs import Building
@@ -36,12 +37,12 @@ class ClFactory(IWorkloadFactory):
             raise BackendError(f"a kernel of it cannot be built: {error}", code=ErrorCode.COMPILE_FAILED, hint=_HINT) from error
         self._coming.pop(layer.name, None)
         with unavailable_without_driver():
-            return self._device.workload(layer.name, work)
+            return workload(self._device, layer.name, work)
 
     def create_copy(self, source: MemoryDomain, target: MemoryDomain, info: TensorInfo) -> Any:
         if source.owner == target.owner == ID:
-            return self._device.copy("inside", info.nbytes)
-        return self._device.copy("in" if target.owner == ID else "out", info.nbytes)
+            return copy(self._device, "inside", info.nbytes)
+        return copy(self._device, "in" if target.owner == ID else "out", info.nbytes)
 
     def _foreseen(self) -> list[str]:
         """Return the texts of the programs of all layers that are still to come."""

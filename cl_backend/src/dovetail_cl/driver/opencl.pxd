@@ -1,4 +1,4 @@
-"""What Cython sees of `opencl.h`, `queue.h` and `launch.h`."""
+"""What Cython sees of the headers in this folder."""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t, intptr_t, uint32_t, uint64_t
