@@ -71,7 +71,7 @@ int reports_read(queue *queue);
 
 /* Let the commands of the runs to come take their times, or no more. */
 int queue_profile(void *queue, int32_t wanted);
-/* When a command of the profiled run was carried out, by the device; 1: there is no such command. */
+/* When a command of the profiled run was carried out, on the device's clock; 1: there is none. */
 int queue_span(void *queue, int32_t index, dovetail_span *told);
 /* One moment on the device's clock and on the host's. */
 int queue_clock(void *queue, int64_t *device_time, int64_t *host_time);
