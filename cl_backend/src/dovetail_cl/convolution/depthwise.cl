@@ -1,8 +1,9 @@
 // Convolutions of single channels on a CPU.
 //
-// CHANNELS_LAST: vectors go along channels, four pixels at a time. Else they go along the pixels of
-// a row, four rows at a time, of a plane that was packed with its padding around it, its columns
-// sorted by their residues of the stride, so that what a vector sees is a vector at every tap.
+// CHANNELS_LAST: vectors go along channels, of BLOCK pixels of a row at a time. TAPS, STRIDE: of
+// columns, where taps are neighbours; 0: as arguments say. Else vectors go along the pixels of a row,
+// four rows at a time, of a plane that was packed with its padding around it, its columns sorted by
+// their residues of the stride, so that what a vector sees is a vector at every tap.
 //
 // T: type of the elements. VECTOR: floats of a vector.
 
@@ -18,12 +19,43 @@ typedef struct {
     uint scratch;               // floats of scratch memory of a work item
 } geometry;
 
-#define ROWS 4
-#define MAX_STRIDE 4           // as the host says
-#define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
-#define DECLARE(r) vec sum##r = add;
-
 #if CHANNELS_LAST
+#define BLOCK 8                // pixels whose sums registers hold
+#define REACH ((BLOCK - 1) * STRIDE + TAPS)
+
+// Add what a row of taps sees of a vector of channels, from the first pixel's first tap on. Of the
+// columns that the taps see, those from `low` to `high` lie within the image.
+static void __attribute__((always_inline)) add_row(vec *sums, const __global T *from, const __global float *weights, const geometry *g, const int low,
+                    const int high)
+{
+    const int step = g->in_at[3];
+#if TAPS
+    vec weight[TAPS];
+    #pragma unroll
+    for (int tap = 0; tap < TAPS; ++tap) weight[tap] = VLOAD(0, weights + tap * g->groups);
+    #pragma unroll
+    for (int i = 0; i < REACH; ++i) {
+        if (i < low || i >= high) continue;
+        const vec v = READ(from, i * step);
+        #pragma unroll
+        for (int r = 0; r < BLOCK; ++r) {
+            const int tap = i - r * STRIDE;
+            if (tap >= 0 && tap < TAPS) sums[r] = fma(weight[tap], v, sums[r]);
+        }
+    }
+#else
+    for (int tap = 0; tap < g->taps[1]; ++tap) {
+        const vec weight = VLOAD(0, weights + tap * g->groups);
+        const int first = tap * g->between[1];
+        #pragma unroll
+        for (int r = 0; r < BLOCK; ++r) {
+            const int i = first + r * g->stride[1];
+            if (i >= low && i < high) sums[r] = fma(weight, READ(from, i * step), sums[r]);
+        }
+    }
+#endif
+}
+
 __kernel void convolve(
     TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(T, y),
     const geometry given FINISH_PARAMETERS)
@@ -40,41 +72,51 @@ __kernel void convolve(
         const int row = line % g->out_size[0] * g->stride[0] + g->start[0];
         const uint image = line / g->out_size[0];
         const uint to_channel = min(g->groups, (chunk + 1) * g->chunk);
-        for (uint wanted = chunk * g->chunk; wanted < to_channel; wanted += VECTOR) {
-            const uint channel = min(wanted, g->groups - VECTOR);
-            const vec add = VLOAD(0, bias + channel);
-            const uint to = image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + channel;
-            for (int column = 0; column < g->out_size[1]; column += ROWS) {
-                const int at = column * g->stride[1] + g->start[1];
-                const int last = at + (ROWS - 1) * g->stride[1] + (g->taps[1] - 1) * g->between[1];
-                const bool is_inside = at >= 0 && last < g->in_size[1];
-                REPEAT(DECLARE)
-                for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
-                    const int at_row = row + tap_row * g->between[0];
-                    if (at_row < 0 || at_row >= g->in_size[0]) continue;
-                    const __global float *w = weights + tap_row * g->taps[1] * g->groups + channel;
-                    const __global T *from = x + image * g->in_at[0] + at_row * g->in_at[2] + channel;
-                    for (int tap = 0; tap < g->taps[1]; ++tap) {
-                        const vec weight = VLOAD(0, w + tap * g->groups);
-                        const int first = at + tap * g->between[1];
-#define ADD_INSIDE(r) sum##r = fma(weight, READ(from, (uint)(first + r * g->stride[1]) * g->in_at[3]), sum##r);
-#define ADD_WHERE_INSIDE(r)                                                                        \
-    if (first + r * g->stride[1] >= 0 && first + r * g->stride[1] < g->in_size[1]) { ADD_INSIDE(r) }
-                        if (is_inside) {
-                            REPEAT(ADD_INSIDE)
-                        } else {
-                            REPEAT(ADD_WHERE_INSIDE)
-                        }
+        // Rows of taps that lie within the image.
+        const int from_tap = row < 0 ? (-row + g->between[0] - 1) / g->between[0] : 0;
+        const int to_tap = row >= g->in_size[0] ? 0 : min(g->taps[0], (g->in_size[0] - 1 - row) / g->between[0] + 1);
+        for (int column = 0; column < g->out_size[1]; column += BLOCK) {
+            const int at = column * g->stride[1] + g->start[1], count = min(BLOCK, g->out_size[1] - column);
+            const int reach = (BLOCK - 1) * g->stride[1] + (g->taps[1] - 1) * g->between[1] + 1;
+            const int low = max(0, -at), high = min(reach, g->in_size[1] - at);
+            const bool is_inside = low == 0 && high == reach && count == BLOCK;
+            for (uint wanted = chunk * g->chunk; wanted < to_channel; wanted += VECTOR) {
+                const uint channel = min(wanted, g->groups - VECTOR);
+                const vec add = VLOAD(0, bias + channel);
+                vec sums[BLOCK];
+                #pragma unroll
+                for (int r = 0; r < BLOCK; ++r) sums[r] = add;
+                const __global T *from = x + image * g->in_at[0] + channel;
+                from += (row + from_tap * g->between[0]) * (int)g->in_at[2] + at * (int)g->in_at[3];
+                const __global float *w = weights + from_tap * g->taps[1] * g->groups + channel;
+                const int down = g->between[0] * g->in_at[2], next = g->taps[1] * g->groups;
+                const uint to = image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + column * g->out_at[3] + channel;
+                if (is_inside) {
+                    for (int tap_row = from_tap; tap_row < to_tap; ++tap_row, from += down, w += next) {
+                        add_row(sums, from, w, g, 0, INT_MAX);
+                    }
+                    #pragma unroll
+                    for (int r = 0; r < BLOCK; ++r) put_vector(y, to + r * g->out_at[3], channel, sums[r] FINISH_NAMES);
+                } else {
+                    for (int tap_row = from_tap; tap_row < to_tap; ++tap_row, from += down, w += next) {
+                        add_row(sums, from, w, g, low, high);
+                    }
+                    #pragma unroll
+                    for (int r = 0; r < BLOCK; ++r) {
+                        if (r < count) put_vector(y, to + r * g->out_at[3], channel, sums[r] FINISH_NAMES);
                     }
                 }
-#define PUT(r) if (column + r < g->out_size[1]) put_vector(y, to + (column + r) * g->out_at[3], channel, sum##r FINISH_NAMES);
-                REPEAT(PUT)
             }
         }
     }
 }
 
 #else
+#define ROWS 4
+#define MAX_STRIDE 4           // as the host says
+#define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
+#define DECLARE(r) vec sum##r = add;
+
 // The rows that a band of a plane sees: packed[row][residue of the stride][column].
 void pack_plane(__global float *to, const __global T *x, const geometry *g, const uint plane, const int first, const uint rows)
 {

@@ -23,6 +23,8 @@ _MAX_STRIDE = 4
 """Of columns of a plane that is packed; MAX_STRIDE of the source."""
 _MAX_REACHED = 256
 """Rows, and columns, between the first and the last tap of a window of a plane that is packed."""
+_UNROLLED = (3, 5)
+"""Columns of taps that have programs of their own."""
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
 _NUMBERS = ("in_elements", "groups", "filters", "band", "bands", "residue", "chunk", "chunks", "units", "scratch")
 _STRUCT = np.dtype(
@@ -69,7 +71,10 @@ def _along_channels(
     given["units"] = rows * given["chunks"]
     items = min(int(given["units"]), UNITS_EACH * kernels.compute_units)
     arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Output(), given, *epilogue.arguments)
-    return Work((Launch(_kernel(layer, kernels, epilogue, 1), arguments, (items,), (1,)),))
+    taps, stride = geometry.taps[1], geometry.stride[1]
+    is_known = taps in _UNROLLED and stride <= 2 and geometry.between[1] == 1
+    kernel = _kernel(layer, kernels, epilogue, 1, TAPS=taps if is_known else 0, STRIDE=stride if is_known else 0)
+    return Work((Launch(kernel, arguments, (items,), (1,)),))
 
 
 def _along_pixels(
@@ -95,12 +100,13 @@ def _along_pixels(
     return Work((Launch(_kernel(layer, kernels, epilogue, 0), arguments, (items,), (1,)),), items * floats * 4)
 
 
-def _kernel(layer: Layer, kernels: Kernels, epilogue: Epilogue, is_last: int) -> Any:
+def _kernel(layer: Layer, kernels: Kernels, epilogue: Epilogue, is_last: int, **defined: int) -> Any:
     return kernels.get(
         f"{vector_files(kernels, epilogue)} convolution/depthwise.cl",
         "convolve",
         T=TYPES[input_info(layer, 0).dtype],
         VECTOR=vector_of(kernels),
         CHANNELS_LAST=is_last,
+        **defined,
         **epilogue.defined(vector_of(kernels)),
     )
