@@ -46,7 +46,7 @@ TESTS = [
 ]
 KERNELS = ["reference_backend/tests", "neon_backend/tests"]
 # A double of libOpenCL: a real one is not ours to judge. Probing needs the address space.
-DRIVERS = ["cl_backend/tests/test_trouble.py", "-k", "not doctor"]
+DRIVERS = ["cl_backend/tests/trouble", "-k", "not doctor"]
 
 
 def compilers():

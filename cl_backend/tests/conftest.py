@@ -1,4 +1,9 @@
-"""An OpenCL device for the tests of this backend; without one they are skipped."""
+"""An OpenCL device for the tests of this backend, without which they are skipped; libraries."""
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -6,6 +11,9 @@ import dovetail
 from dovetail import BackendUnavailableError, DType, Network
 from dovetail_cl import GpuAccBackend
 from dovetail_cl.devices import opened
+
+TESTS = Path(__file__).parent
+HEADERS = TESTS.parent / "src" / "dovetail_cl" / "driver"
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +48,20 @@ def run():
             return [made[f"y{i}"].copy() for i in range(len(results))]
 
     return run
+
+
+@pytest.fixture(scope="session")
+def compiled():
+    """A function that compiles a file or a folder of `libraries` to a library; returns its path."""
+
+    def compiled(name, library, *flags):
+        compiler = shlex.split(os.environ.get("CC") or "cc")
+        places = [f"-I{folder}" for folder in (HEADERS, TESTS / "libraries")]
+        warnings = ("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter")
+        command = [*compiler, "-std=gnu11", "-g", "-O1", *warnings, "-shared", "-fPIC", *places]
+        named = TESTS / "libraries" / name
+        sources = sorted(named.glob("*.c")) if named.is_dir() else [named]
+        subprocess.run([*command, *map(str, sources), "-o", str(library), *flags], check=True)
+        return library
+
+    return compiled

@@ -1,7 +1,6 @@
 """What a profile tells of a device, and what crosses to it, counted beside the driver."""
 
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import dovetail
 
 TESTS = Path(__file__).parent
-HEADERS = TESTS.parent / "src" / "dovetail_cl" / "driver"
 
 
 def network():
@@ -85,14 +83,10 @@ with dovetail.load(network(), ["CpuRef"]) as other:
 """
 
 
-def test_only_inputs_and_outputs_cross(backend, tmp_path):
+def test_only_inputs_and_outputs_cross(backend, compiled, tmp_path):
     """By a library before the driver, which says that the device shares no memory with the host."""
-    library = tmp_path / "libcounter.so"
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    source = str(TESTS / "double" / "opencl_counter.c")
-    command = [*compiler, "-D_GNU_SOURCE", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{HEADERS}"]
-    behind = ["-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl"]
-    subprocess.run([*command, source, "-o", str(library), *behind], check=True)
+    behind = ("-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl")
+    library = compiled("opencl_counter.c", tmp_path / "libcounter.so", "-D_GNU_SOURCE", *behind)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", COUNTED],
         env={

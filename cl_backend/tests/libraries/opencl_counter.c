@@ -1,21 +1,12 @@
 /* The OpenCL library that is installed, but with a device that shares no memory with the host, and
  * with a count of the bytes that cross. What is not defined here is found in the library behind. */
-#include "opencl.h"
+#include "entries.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #define BEHIND(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
-
-cl_int clGetDeviceInfo(cl_device_id device, cl_uint name, size_t size, void *value, size_t *needed);
-cl_mem clCreateBuffer(cl_context context, cl_bitfield flags, size_t size, void *content, cl_int *code);
-cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blocking, size_t offset, size_t bytes, void *target,
-                           cl_uint count, const cl_event *events, cl_event *event);
-cl_int clEnqueueWriteBuffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blocking, size_t offset, size_t bytes,
-                            const void *source, cl_uint count, const cl_event *events, cl_event *event);
-void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool is_blocking, cl_bitfield access, size_t offset,
-                         size_t bytes, cl_uint count, const cl_event *events, cl_event *event, cl_int *code);
 
 static atomic_long bytes_in, bytes_out;
 
