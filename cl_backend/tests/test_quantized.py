@@ -1,4 +1,7 @@
-"""Quantized layers: bit for bit as CpuRef has them, on CPU and GPU ways through the kernels."""
+"""Quantized layers: the nearest integers, ties to even, on CPU and GPU ways through the kernels.
+
+Scales are powers of two, so that floats say exactly which integer is nearest.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +19,7 @@ from dovetail.layers import (
 )
 
 rng = np.random.default_rng(11)
-INPUT = Quantization.per_tensor(0.05, 3)
+INPUT = Quantization.per_tensor(2.0**-4, 3)
 WINDOWS = [
     # [filters, channels of a group, height, width], groups, stride, padding, dilation
     ((37, 19, 1, 1), 1, 1, 0, 1),
@@ -31,14 +34,41 @@ WINDOWS = [
 
 def both(backend, build, feeds):
     """Run a network, given by what builds it, on the backend and on CpuRef."""
-    made = []
-    for backends in ([backend], ["CpuRef"]):
-        network = Network("quantized")
-        network.output(build(network), name="y")
-        with dovetail.load(network, backends) as net:
-            made.append(net.run(feeds)["y"].copy())
-    assert made[0].dtype == made[1].dtype
-    return made
+    return [run(backends, build, feeds) for backends in ([backend], ["CpuRef"])]
+
+
+def run(backends, build, feeds):
+    network = Network("quantized")
+    network.output(build(network), name="y")
+    with dovetail.load(network, backends) as net:
+        return net.run(feeds)["y"].copy()
+
+
+def assert_nearest(got, real, quantization):
+    """Compare with the integers that stand for real numbers."""
+    limits = np.iinfo(got.dtype)
+    expected = np.clip(np.rint(real / quantization.scale[0]) + quantization.zero_point[0], limits.min, limits.max)
+    assert len(np.unique(expected)) >= min(4, expected.size // 4)
+    np.testing.assert_array_equal(got, expected.astype(got.dtype))
+
+
+def real(x, quantization, axis=None):
+    """Return what integers stand for."""
+    shape = [1] * x.ndim
+    if quantization.is_per_axis:
+        shape[axis] = -1
+    return (x.astype(float) - np.reshape(quantization.zero_point, shape)) * np.reshape(quantization.scale, shape)
+
+
+def convolved(x, weights, groups, stride, padding, dilation):
+    """Convolve [N, C, H, W] with [F, C / groups, h, w]."""
+    top, left, bottom, right = padding
+    x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    reach = [(size - 1) * by + 1 for size, by in zip(weights.shape[2:], dilation, strict=True)]
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, (2, 3))
+    windows = windows[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    parts = zip(np.split(windows, groups, 1), np.split(weights, groups), strict=True)
+    return np.concatenate([np.einsum("nchwij,fcij->nfhw", window, weight, optimize=True) for window, weight in parts], 1)
 
 
 def given(network, name, x, quantization=INPUT):
@@ -57,16 +87,23 @@ def test_convolutions(way, layout, shape, groups, stride, padding, dilation, dty
     filters, channels, *_ = shape
     x = random_bytes((2, channels * groups, 13, 21), dtype)
     weights = random_bytes(shape)
-    scales = rng.uniform(0.001, 0.004, filters).astype(np.float32).tolist()
     bias = rng.integers(-2000, 2000, filters, np.int32)
     is_depthwise = groups == channels * groups == filters
+    scales = (2.0 ** rng.integers(-9, -6, filters)).tolist()
+    meaning = Quantization.per_axis(scales, axis=0) if per_axis else Quantization.per_tensor(2.0**-8, 7)
+    pads = (padding,) * 4 if isinstance(padding, int) else padding
+    pairs = [(one, one) if isinstance(one, int) else one for one in (stride, dilation)]
+    steps = np.reshape(meaning.scale, (-1, 1, 1)) * INPUT.scale[0]
+    expected = convolved(real(x, INPUT), real(weights, meaning, 0), groups, pairs[0], pads, pairs[1]) + steps * bias.reshape(
+        -1, 1, 1
+    )
     if layout == "NHWC":
+        expected = np.moveaxis(expected, 1, -1)
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1))
         weights = np.ascontiguousarray(weights.transpose((1, 2, 3, 0) if is_depthwise else (0, 2, 3, 1)))
-    axis = 3 if is_depthwise and layout == "NHWC" else 0
-    meaning = Quantization.per_axis(scales, axis=axis) if per_axis else Quantization.per_tensor(0.003, 7)
-
-    result = Quantization.per_tensor(0.03, -5 if dtype == np.int8 else 120)
+        if is_depthwise and per_axis:
+            meaning = Quantization.per_axis(scales, axis=3)
+    result = Quantization.per_tensor(2.0**-2 if channels > 1 else 2.0**-4, -5 if dtype == np.int8 else 120)
 
     def build(network):
         constants = [network.constant(weights, "w", quantization=meaning), network.constant(bias, "b")]
@@ -75,57 +112,58 @@ def test_convolutions(way, layout, shape, groups, stride, padding, dilation, dty
             return network.depthwise_convolution2d(given(network, "x", x), *constants, **shared)
         return network.convolution2d(given(network, "x", x), *constants, groups=groups, **shared)
 
-    got, expected = both(way, build, {"x": x})
-    assert len(np.unique(expected)) > 50
-    np.testing.assert_array_equal(got, expected)
+    assert_nearest(run([way], build, {"x": x}), expected, result)
 
 
 @pytest.mark.parametrize("rows", [1, 29])
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_rows_by_a_matrix(way, rows, is_constant):
-    """Scaled in double; with weights that come at run time too."""
+    """With weights that come at run time too."""
     x, weights = random_bytes((rows, 131), np.uint8), random_bytes((70, 131))
-    meaning = Quantization.per_axis(rng.uniform(0.001, 0.004, 70).astype(np.float32).tolist(), axis=0)
+    meaning = Quantization.per_axis((2.0 ** rng.integers(-9, -6, 70)).tolist(), axis=0)
+    result = Quantization.per_tensor(2.0**-1, 100)
     feeds = {"x": x} if is_constant else {"x": x, "w": weights}
 
     def build(network):
         of_x = given(network, "x", x)
         of_w = network.constant(weights, "w", quantization=meaning) if is_constant else given(network, "w", weights, meaning)
-        result = Quantization.per_tensor(0.08, 100)
         return network.add(FullyConnected(activation=ActivationFunction.RELU), of_x, of_w, quantization=result).output
 
-    got, expected = both(way, build, feeds)
-    assert len(np.unique(expected)) > 15
-    np.testing.assert_array_equal(got, expected)
+    expected = np.maximum(real(x, INPUT) @ real(weights, meaning, 0).T, 0)
+    assert_nearest(run([way], build, feeds), expected, result)
 
 
 @pytest.mark.parametrize(("a", "b"), [((5, 40, 33), (33, 47)), ((3, 1, 9, 21), (2, 21, 4)), ((6, 8), (8,))])
 @pytest.mark.parametrize("is_constant", [True, False])
 def test_products_of_matrices(way, a, b, is_constant):
     a, b = random_bytes(a), random_bytes(b)
+    result = Quantization.per_tensor(1.0, 4)
     feeds = {"a": a} if is_constant else {"a": a, "b": b}
 
     def build(network):
         of_a = given(network, "a", a)
         of_b = network.constant(b, "b", quantization=INPUT) if is_constant else given(network, "b", b)
-        return network.add(MatMul(), of_a, of_b, quantization=Quantization.per_tensor(0.9, 4)).output
+        return network.add(MatMul(), of_a, of_b, quantization=result).output
 
-    got, expected = both(way, build, feeds)
-    np.testing.assert_array_equal(got, expected)
+    assert_nearest(run([way], build, feeds), real(a, INPUT) @ real(b, INPUT), result)
 
 
 @pytest.mark.parametrize("operation", ["add", "sub", "mul"])
 @pytest.mark.parametrize(("a", "b"), [((2, 1001), (2, 1001)), ((2, 3, 5, 7), (3, 1, 7)), ((4,), (1,)), ((0, 3), (0, 3))])
 def test_sums_and_products(way, operation, a, b):
     a, b = random_bytes(a, np.uint8), random_bytes(b, np.uint8)
-    meanings = [Quantization.per_tensor(0.02, 100), Quantization.per_tensor(0.05, 7), Quantization.per_tensor(0.06, 128)]
+    meanings = [
+        Quantization.per_tensor(2.0**-6, 100),
+        Quantization.per_tensor(2.0**-4, 7),
+        Quantization.per_tensor(2.0**-4, 128),
+    ]
 
     def build(network):
         operands = given(network, "a", a, meanings[0]), given(network, "b", b, meanings[1])
         return network.add(ElementwiseBinary(operation=BinaryOperation(operation)), *operands, quantization=meanings[2]).output
 
-    got, expected = both(way, build, {"a": a, "b": b})
-    np.testing.assert_array_equal(got, expected)
+    combined = {"add": np.add, "sub": np.subtract, "mul": np.multiply}[operation](real(a, meanings[0]), real(b, meanings[1]))
+    assert_nearest(run([way], build, {"a": a, "b": b}), combined, meanings[2])
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -195,10 +233,11 @@ def test_join_of_other_quantizations(way):
 def test_reductions(way, function, axes):
     x = random_bytes((2, 7, 7, 33))
 
+    result = Quantization.per_tensor(2.0 if function == "sum" else 2.0**-4, -2)
+
     def build(network):
-        result = Quantization.per_tensor(2.0 if function == "sum" else 0.04, -2)
         descriptor = Reduce(function=ReduceFunction(function), axes=axes, keep_dims=False)
         return network.add(descriptor, given(network, "x", x), quantization=result).output
 
-    got, expected = both(way, build, {"x": x})
-    np.testing.assert_array_equal(got, expected)
+    x_real = real(x, INPUT)
+    assert_nearest(run([way], build, {"x": x}), getattr(x_real, function)(axes), result)

@@ -1,30 +1,25 @@
 // Sums, differences, products and Prelu of two quantized tensors, broadcast.
 //
 // A, B: types of the operands. RANK: axes that are walked over; 0: operands lie as the result does.
-// COMBINED(V, v, w): what is made of elements less their zero points, of the type V. LANES: that are
+// COMBINED(v, w): what is made of elements less their zero points, as floats. LANES: that are
 // treated at once where RANK is 0.
 
 typedef struct {
     uint size[RANK + 1];
     uint stride[RANK + 1][2];
     int zero_a, zero_b, zero, low, high;
-    int multiplier_a, shift_a, multiplier_b, shift_b, multiplier, shift;
+    float factor_a, factor_b;
 } combination;
 
-#define SCALED_A(V, v) requantized(v, (V)c.multiplier_a, (V)c.shift_a)
-#define SCALED_B(V, v) requantized(v, (V)c.multiplier_b, (V)c.shift_b)
-#define SCALED(V, v) requantized(v, (V)c.multiplier, (V)c.shift)
-#define RESULT(V, v, w) clamp(COMBINED(V, v, w) + c.zero, (V)c.low, (V)c.high)
-
-// TensorFlow Lite's sums have 20 bits of headroom.
-#define SUM(V, v, w) SCALED(V, SCALED_A(V, (v) << 20) + SCALED_B(V, (w) << 20))
-#define DIFFERENCE(V, v, w) SCALED(V, SCALED_A(V, (v) << 20) - SCALED_B(V, (w) << 20))
-#define PRODUCT(V, v, w) SCALED(V, (v) * (w))
-#define PRELU(V, v, w) ((v) >= 0 ? SCALED_A(V, v) : SCALED_B(V, (v) * (w)))
+#define SUM(v, w) ((v) * c.factor_a + (w) * c.factor_b)
+#define DIFFERENCE(v, w) ((v) * c.factor_a - (w) * c.factor_b)
+#define PRODUCT(v, w) ((v) * (w) * c.factor_a)
+#define PRELU(v, w) ((v) >= 0 ? (v) * c.factor_a : (v) * (w) * c.factor_b)
+#define RESULT(v, w) nearest(COMBINED(v, w), c.zero, c.low, c.high)
 
 #if RANK == 0
 #define WIDE(T) JOINED(T, LANES)
-REQUANTIZES_OF(LANES)
+NEAREST_OF(LANES)
 
 __kernel void combine(TENSOR(const A, a), TENSOR(const B, b), TENSOR(A, y), const combination c, const uint n)
 {
@@ -33,13 +28,13 @@ __kernel void combine(TENSOR(const A, a), TENSOR(const B, b), TENSOR(A, y), cons
     BEGIN(A, y);
     const uint whole = n / LANES;
     EACH(i, whole) {
-        const WIDE(int) v = WIDE(convert_int)(WIDE(vload)(i, a)) - c.zero_a;
-        const WIDE(int) w = WIDE(convert_int)(WIDE(vload)(i, b)) - c.zero_b;
-        WIDE(vstore)(WIDE(JOINED(convert_, A))(RESULT(WIDE(int), v, w)), i, y);
+        const WIDE(float) v = WIDE(convert_float)(WIDE(convert_int)(WIDE(vload)(i, a)) - c.zero_a);
+        const WIDE(float) w = WIDE(convert_float)(WIDE(convert_int)(WIDE(vload)(i, b)) - c.zero_b);
+        WIDE(vstore)(WIDE(JOINED(convert_, A))(RESULT(v, w)), i, y);
     }
     for (uint i = whole * LANES + get_global_id(0); i < n; i += get_global_size(0)) {
-        const int v = a[i] - c.zero_a, w = b[i] - c.zero_b;
-        y[i] = RESULT(int, v, w);
+        const float v = a[i] - c.zero_a, w = b[i] - c.zero_b;
+        y[i] = RESULT(v, w);
     }
 }
 #else
@@ -56,8 +51,8 @@ __kernel void combine(TENSOR(const A, a), TENSOR(const B, b), TENSOR(A, y), cons
             at_b += at * c.stride[axis][1];
             rest = next;
         }
-        const int v = a[at_a] - c.zero_a, w = b[at_b] - c.zero_b;
-        y[i] = RESULT(int, v, w);
+        const float v = a[at_a] - c.zero_a, w = b[at_b] - c.zero_b;
+        y[i] = RESULT(v, w);
     }
 }
 #endif

@@ -25,27 +25,21 @@ typedef struct {
 #define MAX_STRIDE 4           // as the host says
 #define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)
 #define DECLARE(r) vec sum##r = add;
-#define KEEP(r) VSTORE(finished(sum##r, multiplier, shift, g), r, results);
+#define KEEP(r) VSTORE(FINISHED(sum##r, by, g), r, results);
 #define WIDEN(p) NAMED(convert_int, VECTOR)(VLOAD(0, p))
 #define NARROW NAMED(convert_, NAMED(T, VECTOR))
 #define TERM_OF(v, w) (((v) & 0xFFFF) | (w) << 16)
 
-static vec finished(const vec sums, const vec multiplier, const vec shift, const geometry *g)
-{
-    return clamp(requantized(sums, multiplier, shift) + g->out_zero, g->low, g->high);
-}
-
 #if CHANNELS_LAST
 __kernel void convolve(
-    TENSOR(const T, x), CONSTANT(int, weights), CONSTANT(int, bias), CONSTANT(int, multipliers), CONSTANT(int, shifts),
-    TENSOR(T, y), const geometry given)
+    TENSOR(const T, x), CONSTANT(int, weights), CONSTANT(int, bias), CONSTANT(float, factors), TENSOR(T, y),
+    const geometry given)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
     BEGIN(const int, weights);
     BEGIN(const int, bias);
-    BEGIN(const int, multipliers);
-    BEGIN(const int, shifts);
+    BEGIN(const float, factors);
     BEGIN(T, y);
     int results[ROWS * VECTOR];
     const vec nothing = (vec)(g->zero);
@@ -57,7 +51,7 @@ __kernel void convolve(
         for (uint wanted = chunk * g->chunk; wanted < to_channel; wanted += VECTOR) {
             const uint channel = min(wanted, g->groups - VECTOR);
             const vec add = VLOAD(0, bias + channel);
-            const vec multiplier = VLOAD(0, multipliers + channel), shift = VLOAD(0, shifts + channel);
+            const real by = VLOAD(0, factors + channel);
             __global T *to = y + image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + channel;
             for (int column = 0; column < g->out_size[1]; column += ROWS) {
                 const int at = column * g->stride[1] + g->start[1];
@@ -144,15 +138,14 @@ static void pack_plane(__global int *to, const __global T *x, const geometry *g,
 }
 
 __kernel void convolve(
-    TENSOR(const T, x), CONSTANT(int, weights), CONSTANT(int, bias), CONSTANT(int, multipliers), CONSTANT(int, shifts),
+    TENSOR(const T, x), CONSTANT(int, weights), CONSTANT(int, bias), CONSTANT(float, factors),
     CONSTANT(uint, places), TENSOR(int, scratch), TENSOR(T, y), const geometry given)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
     BEGIN(const int, weights);
     BEGIN(const int, bias);
-    BEGIN(const int, multipliers);
-    BEGIN(const int, shifts);
+    BEGIN(const float, factors);
     BEGIN(const uint, places);
     BEGIN(int, scratch);
     BEGIN(T, y);
@@ -168,7 +161,8 @@ __kernel void convolve(
                    (rows - 1) * g->stride[0] + (g->taps[0] - 1) * g->between[0] + 1);
         for (uint filter = group * g->filters; filter < (group + 1) * g->filters; ++filter) {
             const __global int *w = weights + filter * terms;
-            const vec add = (vec)(bias[filter]), multiplier = (vec)(multipliers[filter]), shift = (vec)(shifts[filter]);
+            const vec add = (vec)(bias[filter]);
+            const real by = (real)(factors[filter]);
             for (uint row = 0; row < rows; row += ROWS) {
                 for (uint wanted = 0; wanted < columns; wanted += VECTOR) {
                     const uint column = columns < VECTOR ? 0 : min(wanted, columns - VECTOR);

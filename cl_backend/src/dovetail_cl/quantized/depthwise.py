@@ -53,7 +53,7 @@ def create(layer: Layer, geometry: Geometry, scaling: Scaling, kernels: Kernels)
     is_last = is_channels_last(geometry)
     if is_last:
         terms = np.ascontiguousarray(terms.swapaxes(0, 1))
-    constants = [ConstantArray(one) for one in (terms, added, scaling.multipliers, scaling.shifts)]
+    constants = [ConstantArray(one) for one in (terms, added, scaling.factors)]
     kernel = kernels.get(
         f"{SOURCE} quantized/vectors.cl quantized/depthwise.cl",
         "convolve",

@@ -18,7 +18,7 @@ __kernel void convolve(
 #if BIASED
     TENSOR(const int, bias),
 #endif
-    CONSTANT(int, weight_zeros), CONSTANT(factor, multipliers), CONSTANT(int, shifts), const scaling s, TENSOR(T, y),
+    CONSTANT(int, weight_zeros), CONSTANT(float, factors), const scaling s, TENSOR(T, y),
     const geometry g, const uint n)
 {
     BEGIN(const T, x);
@@ -27,8 +27,7 @@ __kernel void convolve(
     BEGIN(const int, bias);
 #endif
     BEGIN(const int, weight_zeros);
-    BEGIN(const factor, multipliers);
-    BEGIN(const int, shifts);
+    BEGIN(const float, factors);
     BEGIN(T, y);
     const uint count = g.groups * g.filters;
     EACH(i, n) {
@@ -74,6 +73,6 @@ __kernel void convolve(
         const uint to = image * (uint)g.out_at[0] + filter * (uint)g.out_at[1] + row * (uint)g.out_at[2]
                         + column * (uint)g.out_at[3];
         const scaling copied = s;
-        y[to] = finished(sum, multipliers[filter], shifts[filter], &copied);
+        y[to] = finished(sum, factors[filter], &copied);
     }
 }

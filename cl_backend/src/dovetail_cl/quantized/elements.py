@@ -13,10 +13,8 @@ from ..driver.arguments import ConstantArray, Launch, Output
 from ..elementwise import argument, input_info, overwritten
 from ..kernels import TYPES, Kernels, Work
 from ..walking import broadcast, merged
-from .arithmetic import SOURCE, clamp_range, fixed_point, scheme
+from .arithmetic import SOURCE, clamp_range, scheme, single
 
-_HEADROOM = 20
-"""Bits by which TensorFlow Lite's additions shift their operands left."""
 _LANES = 16
 _NAMES = {BinaryOperation.ADD: "SUM", BinaryOperation.SUB: "DIFFERENCE", BinaryOperation.MUL: "PRODUCT"}
 
@@ -29,16 +27,15 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     axes = merged(result.sizes, [broadcast(info.sizes, result.sizes) for info in infos]) or [(1, (1, 1))]
     rank = 0 if len(axes) == 1 and set(axes[0][1]) == {1} else len(axes)
     numbers = ("zero_a", "zero_b", "zero", "low", "high")
-    factors = ("multiplier_a", "shift_a", "multiplier_b", "shift_b", "multiplier", "shift")
     struct = [("size", np.uint32, rank + 1), ("stride", np.uint32, (rank + 1, 2))]
-    given = np.zeros((), np.dtype([*struct, *((name, np.int32) for name in (*numbers, *factors))]))
+    factors = ((name, np.float32) for name in ("factor_a", "factor_b"))
+    given = np.zeros((), np.dtype([*struct, *((name, np.int32) for name in numbers), *factors]))
     for axis, (size, strides) in enumerate(axes[:rank]):
         given["size"][axis], given["stride"][axis] = size, strides
     zeros = [scheme(info).zero_point[0] for info in (*infos, result)]
     for name, number in zip(numbers, (*zeros, *clamp_range(layer)), strict=True):
         given[name] = number
-    for name, numbers_of in zip(("_a", "_b", ""), _factors(layer), strict=True):
-        given[f"multiplier{name}"], given[f"shift{name}"] = fixed_point(numbers_of)
+    given["factor_a"], given["factor_b"] = single(_factors(layer))
     descriptor = layer.descriptor
     combined = _NAMES[descriptor.operation] if isinstance(descriptor, ElementwiseBinary) else "PRELU"
     kernel = kernels.get(
@@ -48,7 +45,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
         B=TYPES[infos[1].dtype],
         RANK=rank,
         LANES=_LANES if kernels.is_cpu else 4,
-        **{"COMBINED(V, v, w)": f"{combined}(V, v, w)"},
+        **{"COMBINED(v, w)": f"{combined}(v, w)"},
     )
     count = result.elements
     items, group = kernels.each(count)
@@ -56,17 +53,12 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     return Work((Launch(kernel, arguments, items, group),), aliases=overwritten(layer))
 
 
-def _factors(layer: Layer) -> tuple[float, float, float]:
-    """Return the factors of both operands and of the result; scales are multiplied in float32."""
-    a, b, result = (
-        np.float32(scheme(info).scale[0]) for info in (input_info(layer, 0), input_info(layer, 1), layer.output.known_info)
-    )
+def _factors(layer: Layer) -> tuple[float, float]:
+    """Return the factors of both operands, or of a product and nothing."""
+    a, b, result = (scheme(info).scale[0] for info in (input_info(layer, 0), input_info(layer, 1), layer.output.known_info))
     if not isinstance(layer.descriptor, ElementwiseBinary):
-        return float(a / result), float(a * b / result), 0.0
-    if layer.descriptor.operation is BinaryOperation.MUL:
-        return 0.0, 0.0, float(a * b / result)
-    widest = 2.0 * max(float(a), float(b))
-    return float(a) / widest, float(b) / widest, widest / ((1 << _HEADROOM) * float(result))
+        return a / result, a * b / result
+    return (a * b / result, 0.0) if layer.descriptor.operation is BinaryOperation.MUL else (a / result, b / result)
 
 
 def _converted(layer: Layer, kernels: Kernels) -> Work:

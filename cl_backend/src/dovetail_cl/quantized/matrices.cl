@@ -11,7 +11,7 @@ typedef struct {
 } product;
 
 __kernel void multiply(
-    TENSOR(const T, a), TENSOR(const W, b), const factor multiplier, const int shift, const scaling s, TENSOR(T, y),
+    TENSOR(const T, a), TENSOR(const W, b), const float factor, const scaling s, TENSOR(T, y),
     const product p, const uint n)
 {
     BEGIN(const T, a);
@@ -29,6 +29,6 @@ __kernel void multiply(
         int sum = 0;
         for (uint k = 0; k < p.depth; ++k) sum += (a[at_a + k * p.a_depth] - s.zero) * (b[at_b + k * p.b_depth] - p.b_zero);
         const scaling copied = s;
-        y[i] = finished(sum, multiplier, shift, &copied);
+        y[i] = finished(sum, factor, &copied);
     }
 }

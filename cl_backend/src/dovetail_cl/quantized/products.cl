@@ -6,8 +6,7 @@
 // along filters, and rows are pixels, where the channels of a pixel are neighbours; else vectors go
 // along pixels, and rows are filters. Depth is ordered by tap, then by channel.
 //
-// T: type of images and results. VECTOR: terms of a vector. CHANNELS_LAST: see above. IN_DOUBLE:
-// results are scaled in double, and `shifts` are not used.
+// T: type of images and results. VECTOR: terms of a vector. CHANNELS_LAST: see above.
 
 typedef struct {
     int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
@@ -31,25 +30,6 @@ typedef struct {
 #define WIDEN(p, g) (convert_short16(vload16(0, p)) - (short16)(short)(g)->zero)
 #define NARROW NAMED(convert_, NAMED(T, VECTOR))
 
-#if IN_DOUBLE
-typedef double factor;
-typedef NAMED(double, VECTOR) factors;
-// Nearest integers of sums times factors, ties away from zero, in the clamp.
-static vec finished(const vec sums, const factors by, const vec unused, const geometry *g)
-{
-    const factors exact = NAMED(convert_double, VECTOR)(sums) * by, whole = trunc(exact);
-    const factors away = fabs(exact - whole) >= 0.5 ? copysign((factors)1.0, exact) : (factors)0.0;
-    const factors made = whole + away + (double)g->out_zero;
-    return NAMED(convert_int, VECTOR)(clamp(made, (double)g->low, (double)g->high));
-}
-#else
-typedef int factor;
-typedef vec factors;
-static vec finished(const vec sums, const vec multiplier, const vec shift, const geometry *g)
-{
-    return clamp(requantized(sums, multiplier, shift) + g->out_zero, g->low, g->high);
-}
-#endif
 
 // The first n results of a panel.
 static void put(__global T *to, const vec low, const vec high, const uint n)
@@ -159,15 +139,14 @@ static void pack_panel(__global int *to, const __global T *x, const geometry *g,
 #endif
 
 __kernel void multiply(
-    TENSOR(const T, x), CONSTANT(int, weights), CONSTANT(int, bias), CONSTANT(factor, multipliers), CONSTANT(int, shifts),
+    TENSOR(const T, x), CONSTANT(int, weights), CONSTANT(int, bias), CONSTANT(float, factors),
     TENSOR(int, scratch), TENSOR(T, y), const geometry given)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
     BEGIN(const int, weights);
     BEGIN(const int, bias);
-    BEGIN(const factor, multipliers);
-    BEGIN(const int, shifts);
+    BEGIN(const float, factors);
     BEGIN(int, scratch);
     BEGIN(T, y);
     vec sums[2 * LARGE];
@@ -194,15 +173,14 @@ __kernel void multiply(
             const uint at_panel = (group * parts + part) * PANEL;
             const __global int *b = weights + (ulong)at_panel * g->terms;
             const vec low_add = VLOAD(0, bias + at_panel), high_add = VLOAD(1, bias + at_panel);
-            const factors low_by = VLOAD(0, multipliers + at_panel), high_by = VLOAD(1, multipliers + at_panel);
-            const vec low_shift = VLOAD(0, shifts + at_panel), high_shift = VLOAD(1, shifts + at_panel);
+            const real low_by = VLOAD(0, factors + at_panel), high_by = VLOAD(1, factors + at_panel);
             for (uint i = 0; i < count; i += LARGE) {
                 const uint rows = min((uint)LARGE, count - i);
                 tile(rows, filters, scratch + i * g->line, g->line, b, g->terms, sums);
                 for (uint r = 0; r < rows; ++r) {
                     const uint pixel = first + i + r, line = pixel / g->out_size[1], image = line / g->out_size[0];
-                    const vec low = finished(sums[2 * r] + low_add, low_by, low_shift, g);
-                    const vec high = finished(sums[2 * r + 1] + high_add, high_by, high_shift, g);
+                    const vec low = FINISHED(sums[2 * r] + low_add, low_by, g);
+                    const vec high = FINISHED(sums[2 * r + 1] + high_add, high_by, g);
                     put(y + image * g->out_at[0] + line % g->out_size[0] * g->out_at[2]
                             + pixel % g->out_size[1] * g->out_at[3] + group * g->filters + filter,
                         low, high, filters);
@@ -221,10 +199,10 @@ __kernel void multiply(
             const uint at = (group * parts + part) * LARGE;
             tile(rows, count, weights + (ulong)at * g->terms, 0, scratch, g->terms, sums);
             for (uint r = 0; r < rows; ++r) {
-                const vec add = (vec)(bias[at + r]), shift = (vec)(shifts[at + r]);
-                const factors by = (factors)(multipliers[at + r]);
-                const vec low = finished(sums[2 * r] + add, by, shift, g);
-                const vec high = finished(sums[2 * r + 1] + add, by, shift, g);
+                const vec add = (vec)(bias[at + r]);
+                const real by = (real)(factors[at + r]);
+                const vec low = FINISHED(sums[2 * r] + add, by, g);
+                const vec high = FINISHED(sums[2 * r + 1] + add, by, g);
                 __global T *plane = y + image * g->out_at[0] + (group * g->filters + filter + r) * g->out_at[1];
                 if (g->out_at[3] == 1 && g->out_at[2] == g->out_size[1]) {
                     put(plane + first, low, high, count);

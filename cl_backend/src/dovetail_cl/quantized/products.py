@@ -48,7 +48,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
         geometry = _rows(layer)
     else:
         return _matmul(layer, kernels)
-    scaling = scaling_of(layer, kernels, geometry.groups * geometry.filters)
+    scaling = scaling_of(layer, geometry.groups * geometry.filters)
     is_constant = all(layer.constant(i) is not None for i, info in enumerate(layer.input_infos) if i and info is not None)
     is_small = geometry.is_narrow and math.prod(geometry.divide) <= _MAX_PHASES
     if kernels.is_cpu and is_constant and is_small and geometry.results:
@@ -119,13 +119,12 @@ def _tiles(layer: Layer, geometry: Geometry, scaling: Scaling, kernels: Kernels)
         VECTOR=vector,
         BY_LINES=int(is_last),
         CHANNELS_LAST=int(is_last),
-        IN_DOUBLE=int(scaling.is_double),
     )
     width = panel if is_last else rows
     constants = [ConstantArray(_packed(layer, geometry, scaling, terms, parts, width))]
     bias = layer.constant(2)
     filters = geometry.groups * geometry.filters
-    for one in (np.zeros(filters, np.int32) if bias is None else bias, scaling.multipliers, scaling.shifts):
+    for one in (np.zeros(filters, np.int32) if bias is None else bias, scaling.factors):
         padded = np.zeros((geometry.groups, parts * width), one.dtype)
         padded[:, : geometry.filters] = one.reshape(geometry.groups, geometry.filters)
         constants.append(ConstantArray(padded))
@@ -148,12 +147,8 @@ def _numbers(scaling: Scaling) -> npt.NDArray[np.int32]:
 
 def _parameters(layer: Layer, scaling: Scaling) -> tuple[tuple[Argument, ...], dict[str, Any]]:
     """Return the arguments that make results of sums, and what is defined for them."""
-    arguments = tuple(ConstantArray(one) for one in (scaling.weight_zeros, scaling.multipliers, scaling.shifts))
-    defined = {
-        "T": TYPES[input_info(layer, 0).dtype],
-        "W": TYPES[input_info(layer, 1).dtype],
-        "IN_DOUBLE": int(scaling.is_double),
-    }
+    arguments = (ConstantArray(scaling.weight_zeros), ConstantArray(scaling.factors))
+    defined = {"T": TYPES[input_info(layer, 0).dtype], "W": TYPES[input_info(layer, 1).dtype]}
     return (*arguments, _numbers(scaling)), defined
 
 
@@ -194,7 +189,7 @@ def _matmul(layer: Layer, kernels: Kernels) -> Work:
     a, b = product.a, product.b
     if kernels.is_cpu and b.values is not None and not product.batch and a.depth == 1 and product.rows * product.columns:
         geometry = _lines(product.rows, product.columns, product.depth, a.line, (0, b.line, b.depth, 0, 0))
-        launch, scratch = _tiles(layer, geometry, scaling_of(layer, kernels, product.columns), kernels)
+        launch, scratch = _tiles(layer, geometry, scaling_of(layer, product.columns), kernels)
         return Work((launch,), scratch)
     rank = len(product.batch)
     names = ("rows", "columns", "depth", "a_line", "a_depth", "b_line", "b_depth")
@@ -205,11 +200,11 @@ def _matmul(layer: Layer, kernels: Kernels) -> Work:
     numbers = (product.rows, product.columns, product.depth, a.line, a.depth, b.line, b.depth)
     for name, number in zip(names, numbers, strict=True):
         given[name] = number
-    scaling = scaling_of(layer, kernels, 1)
+    scaling = scaling_of(layer, 1)
     given["b_zero"] = scaling.weight_zeros[0]
-    defined = {"T": a.type, "W": b.type, "IN_DOUBLE": 0, "RANK": rank}
+    defined = {"T": a.type, "W": b.type, "RANK": rank}
     kernel = kernels.get(f"{SOURCE} quantized/finishing.cl quantized/matrices.cl", "multiply", **defined)
     count = layer.output.known_info.elements
     items, group = kernels.each(count, least=max(1, _MIN_PRODUCTS // max(product.depth, 1)))
-    factors = (scaling.multipliers[0], scaling.shifts[0], _numbers(scaling))
-    return Work((Launch(kernel, (a.argument, b.argument, *factors, Output(), given, np.uint32(count)), items, group),))
+    numbers_of = (scaling.factors[0], _numbers(scaling))
+    return Work((Launch(kernel, (a.argument, b.argument, *numbers_of, Output(), given, np.uint32(count)), items, group),))

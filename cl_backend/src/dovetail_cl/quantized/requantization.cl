@@ -1,20 +1,20 @@
-// From sums in 32 bits to results of 8, bit for bit as TensorFlow Lite's reference kernels.
+// From real numbers to the integers of 8 bits that stand for them: the nearest ones, ties to even.
 //
-// REQUANTIZES(n): of vectors of n; empty for one. REQUANTIZES_OF(N) where N stands for that.
+// NEAREST(n): of vectors of n; empty for one. NEAREST_OF(N) where N stands for that.
 
-// x times multiplier * 2^(shift - 31): twice the high half of the product, rounded up at ties; then
-// divided by a power of two, ties away from zero.
-#define REQUANTIZES(n)                                                                             \
+// Products and sums are rounded one by one, so that results are the same on all devices.
+#pragma OPENCL FP_CONTRACT OFF
+
+// To this a float adds a whole number of 22 bits, rounded to even: its last bits are that number's.
+#define WHOLE 12582912.0f
+
+// `zero` stands for 0; results are within `low` and `high`.
+#define NEAREST(n)                                                                                 \
     static int##n __attribute__((overloadable, always_inline))                                     \
-    requantized(const int##n x, const int##n multiplier, const int##n shift)                       \
+    nearest(const float##n real, const int zero, const int low, const int high)                    \
     {                                                                                              \
-        const uint##n left = as_uint##n(max(shift, (int##n)0)), right = as_uint##n(max(-shift, (int##n)0)); \
-        const int##n shifted = as_int##n(as_uint##n(x) << left);                                   \
-        const long##n product = convert_long##n(shifted) * convert_long##n(multiplier);            \
-        const int##n high = convert_int##n((product + (1 << 30)) >> 31);                           \
-        const int##n rounds = as_int##n(min(right, (uint##n)1));                                   \
-        const int##n low = high + (high >> 31 & -rounds);   /* so that ties go up */               \
-        return (low >> as_int##n(right)) + (low >> (as_int##n(right) - rounds) & rounds);          \
+        const float##n inside = fmin(fmax(real, (float##n)(low - zero)), (float##n)(high - zero)); \
+        return as_int##n(inside + WHOLE) + (zero - as_int(WHOLE));                                 \
     }
-REQUANTIZES()
-#define REQUANTIZES_OF(n) REQUANTIZES(n)
+NEAREST()
+#define NEAREST_OF(n) NEAREST(n)

@@ -10,18 +10,16 @@ import numpy.typing as npt
 
 from dovetail import Layer, Quantization
 from dovetail.graph.tensor import TensorInfo
-from dovetail.layers import Activation, ActivationFunction, Concat, ElementwiseUnary, Stack
+from dovetail.layers import Activation, Concat, ElementwiseUnary, Stack
 
 from ..driver.arguments import Argument, ConstantArray, Launch, Output
 from ..elementwise import argument, in_place, input_info
 from ..kernels import Alias, Kernels, Work
 from ..walking import contiguous
 from ..walking.copying import Side, copy
-from .arithmetic import clamped, limits, requantized, scheme
+from .arithmetic import limits, scheme
 from .functions import activated, unary
 
-_MAX_FACTOR = 1 << 20
-"""Below this, factors are taken in fixed point."""
 _RUNS = np.dtype([(name, np.uint32) for name in ("run", "from", "to", "start")])
 
 
@@ -71,12 +69,7 @@ def _table(layer: Layer, info: TensorInfo, result: TensorInfo) -> npt.NDArray[np
     if isinstance(descriptor, ElementwiseUnary):
         return _rounded(unary(descriptor.operation, _reals(info)), result)
     assert isinstance(descriptor, Activation), "no other kind comes here"
-    function, alpha, beta = descriptor.function, descriptor.alpha, descriptor.beta
-    if function in (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU):
-        two = _two_slopes(1.0, info, result, clamped(function, alpha, beta, result))
-    else:
-        two = _two_slopes(alpha, info, result, limits(info.dtype)) if function is ActivationFunction.LEAKY_RELU else None
-    return _rounded(activated(function, alpha, beta, _reals(info)), result) if two is None else two
+    return _rounded(activated(descriptor.function, descriptor.alpha, descriptor.beta, _reals(info)), result)
 
 
 def _rounded(reals: npt.NDArray[np.float64], result: TensorInfo) -> npt.NDArray[np.uint8]:
@@ -88,21 +81,6 @@ def _rounded(reals: npt.NDArray[np.float64], result: TensorInfo) -> npt.NDArray[
 
 def _bytes(values: npt.NDArray[Any], bounds: tuple[int, int]) -> npt.NDArray[np.uint8]:
     return np.asarray(np.clip(values, *bounds).astype(np.int64) & 0xFF, np.uint8)
-
-
-def _two_slopes(slope: float, info: TensorInfo, result: TensorInfo, bounds: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
-    """Map x to x where x >= 0, else to slope * x, in fixed point; None if a factor is too great.
-
-    Source: TensorFlow Lite, reference_ops::QuantizeLeakyRelu, and QuantizedReluX.
-    """
-    with np.errstate(over="ignore"):
-        above = float(np.float32(scheme(info).scale[0]) / np.float32(scheme(result).scale[0]))
-        below = float(np.float32(scheme(info).scale[0]) * np.float32(slope) / np.float32(scheme(result).scale[0]))
-    if not (above < _MAX_FACTOR and abs(below) < _MAX_FACTOR):
-        return None
-    values = _integers(info) - scheme(info).zero_point[0]
-    made = np.where(values >= 0, requantized(values, above), requantized(values, below))
-    return _bytes(made + scheme(result).zero_point[0], bounds)
 
 
 def _other_meaning(mine: Quantization, result: TensorInfo) -> npt.NDArray[np.uint8]:

@@ -2,9 +2,13 @@
 
 #define NAMED(a, b) JOINED(a, b)
 typedef NAMED(int, VECTOR) vec;
+typedef NAMED(float, VECTOR) real;
 #define VLOAD NAMED(vload, VECTOR)
 #define VSTORE NAMED(vstore, VECTOR)
-REQUANTIZES_OF(VECTOR)
+NEAREST_OF(VECTOR)
+// From sums to results, for a geometry that says what they lie between.
+#define FINISHED(sums, by, g)                                                                      \
+    nearest(NAMED(convert_float, VECTOR)(sums) * (by), (g)->out_zero, (g)->low, (g)->high)
 
 #define TERM int
 #define ADD_PRODUCT(v, b, sum) add_products(v, b, sum)
