@@ -32,6 +32,12 @@ typedef uint index;
 #define EACH(i, n) for (index i = get_global_id(0); i < (n); i += get_global_size(0))
 #endif
 
+// The larger and the smaller of two; NaN if one of them is.
+#define MAX_OR_NAN(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
+#define MIN_OR_NAN(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
+// The larger of two, where NaN is left to what follows: it may be dropped.
+#define MAX_BUT_NAN(a, b) ((b) > (a) ? (b) : (a))
+
 // The least and greatest number of each type, by its name.
 #define SHORT_MIN SHRT_MIN
 #define SHORT_MAX SHRT_MAX

@@ -15,4 +15,20 @@ typedef struct {
 // keys they go by 1 ("line") or 0 ("one").
 typedef struct { uint step[COUNT + 1][3]; } places;
 
-#define LARGER(a, b) ((b) > (a) ? (b) : (a))      // NaN is left to sums
+// A kernel's parameters before others and those of its epilogue; then its tensors begin where their
+// first elements are. OF_MATRIX: elements to a batch and a head.
+#define ATTENTION CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const attention p, const places at
+#define ATTENTION_BEGIN                                                                            \
+    BEGIN(const T, q);                                                                             \
+    BEGIN(const T, k);                                                                             \
+    BEGIN(const T, v);                                                                             \
+    BEGIN(T, y);                                                                                   \
+    q += p.from[0];                                                                                \
+    k += p.from[1];                                                                                \
+    v += p.from[2];                                                                                \
+    FINISH_BEGIN
+#define OF_MATRIX(x) (batch * p.x[0] + head * p.x[1])
+
+// What is subtracted from the scores of a row before powers of e are made of them: the largest one;
+// of a row of which no key is to be seen yet, powers are 0.
+float base_of(const float top) { return top == -INFINITY ? 0 : top; }

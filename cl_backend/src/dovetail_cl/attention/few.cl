@@ -5,7 +5,7 @@
 // OPERANDS_OF(row): arguments for the operands of the epilogue, at a row of a batch and a head.
 
 #define KEYS 256
-#define MOST 256                        // elements of a row
+#define MAX_ELEMENTS 256                // of a row
 
 // The sum of products of a row of q and one of k, whose elements are so many apart.
 float product_with(const float *q, const __global T *k, const uint depth, const uint step)
@@ -22,20 +22,15 @@ float product_with(const float *q, const __global T *k, const uint depth, const 
     return TOTAL(total) + rest;
 }
 
-__kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const attention p,
-                     const places at, __local float *scores FINISH_PARAMETERS)
+__kernel void attend(ATTENTION, __local float *scores FINISH_PARAMETERS)
 {
-    BEGIN(const T, q);
-    BEGIN(const T, k);
-    BEGIN(const T, v);
-    BEGIN(T, y);
-    FINISH_BEGIN
+    ATTENTION_BEGIN
     const uint batch = get_global_id(1) / p.heads, head = get_global_id(1) % p.heads, row = get_global_id(0);
-    q += p.from[0] + batch * p.q[0] + head * p.q[1] + row * p.q[2];
-    k += p.from[1] + batch * p.k[0] + head * p.k[1];
-    v += p.from[2] + batch * p.v[0] + head * p.v[1];
-    y += batch * p.y[0] + head * p.y[1] + row * p.y[2];
-    float query[MOST], sums[MOST], before = -INFINITY, total = 0;
+    q += OF_MATRIX(q) + row * p.q[2];
+    k += OF_MATRIX(k);
+    v += OF_MATRIX(v);
+    y += OF_MATRIX(y) + row * p.y[2];
+    float query[MAX_ELEMENTS], sums[MAX_ELEMENTS], before = -INFINITY, total = 0;
     for (uint i = 0; i < p.depth; ++i) {
         query[i] = LOAD_AS(T, q, i * p.q[3]);
     }
@@ -50,9 +45,8 @@ __kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y
         for (uint j = count; j < padded; ++j) {
             scores[j] = 0;
         }
-        const float highest = finish_scores(scores, count, key OPERANDS_OF(row)), top = LARGER(before, highest);
-        // As long as no key is to be seen, powers are 0.
-        const float base = top == -INFINITY ? 0 : top, factor = power_of_e((vec)(before - base)).s0;
+        const float highest = finish_scores(scores, count, key OPERANDS_OF(row)), top = MAX_BUT_NAN(before, highest);
+        const float base = base_of(top), factor = power_of_e((vec)(before - base)).s0;
         total = total * factor + weigh(scores, padded, base);
         before = top;
         if (factor != 1) {

@@ -38,26 +38,18 @@ float finished_score(float v, const uint key FINISH_PARAMETERS)
 }
 
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
-void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const attention p, const places at
-            FINISH_PARAMETERS)
+void attend(ATTENTION FINISH_PARAMETERS)
 {
     __local float4 room[ROOM / 4];
     __local float weights[ROWS * LINE], shares[ITEMS], tops[ROWS], totals[ROWS], factors[ROWS];
     __local float *q_strip = (__local float *)room, *k_strip = q_strip + STRIP * Q_LINE;
-    BEGIN(const T, q);
-    BEGIN(const T, k);
-    BEGIN(const T, v);
-    BEGIN(T, y);
-    q += p.from[0];
-    k += p.from[1];
-    v += p.from[2];
-    FINISH_BEGIN
+    ATTENTION_BEGIN
     const uint item = get_local_id(0), across = item % 16, down = item / 16, own = item / LANES, lane = item % LANES;
     const uint begin = get_group_id(0) * ROWS;
     for (uint matrix = get_group_id(1); matrix < p.matrices; matrix += get_num_groups(1)) {
         const uint batch = matrix / p.heads, head = matrix % p.heads;
-        const __global T *queries = q + batch * p.q[0] + head * p.q[1] + begin * p.q[2];
-        const __global T *keys = k + batch * p.k[0] + head * p.k[1], *values = v + batch * p.v[0] + head * p.v[1];
+        const __global T *queries = q + OF_MATRIX(q) + begin * p.q[2];
+        const __global T *keys = k + OF_MATRIX(k), *values = v + OF_MATRIX(v);
         float sums[PARTS][DOWN][4];
 #pragma unroll
         for (uint part = 0; part < PARTS; ++part) {
@@ -118,16 +110,15 @@ void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const 
             const float before = tops[own];
             float top = -INFINITY, total = 0;
             for (uint j = lane; j < KEYS; j += LANES) {
-                top = LARGER(top, weights[own * LINE + j]);
+                top = MAX_BUT_NAN(top, weights[own * LINE + j]);
             }
             shares[item] = top;
             barrier(CLK_LOCAL_MEM_FENCE);
             top = before;
             for (uint l = 0; l < LANES; ++l) {
-                top = LARGER(top, shares[own * LANES + l]);
+                top = MAX_BUT_NAN(top, shares[own * LANES + l]);
             }
-            // Of a row of which no key is to be seen yet, powers are 0.
-            const float base = top == -INFINITY ? 0 : top;
+            const float base = base_of(top);
             for (uint j = lane; j < KEYS; j += LANES) {
                 const float power = power_of_e(weights[own * LINE + j] - base);
                 weights[own * LINE + j] = power;
@@ -186,7 +177,7 @@ void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const 
         for (uint i = 0; i < DOWN; ++i) {
             const uint line = down * DOWN + i;
             const float factor = 1 / totals[line];
-            __global T *to = y + batch * p.y[0] + head * p.y[1] + (begin + line) * p.y[2];
+            __global T *to = y + OF_MATRIX(y) + (begin + line) * p.y[2];
 #pragma unroll
             for (uint part = 0; part < PARTS; ++part) {
 #pragma unroll

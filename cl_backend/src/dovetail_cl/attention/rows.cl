@@ -10,7 +10,7 @@
 #define REPEAT_4(DO) DO(0, 0, 0) DO(1, 0, 1) DO(2, 0, 2) DO(3, 0, 3)
 #define REPEAT_8(DO) REPEAT_4(DO) DO(4, 0, 4) DO(5, 0, 5) DO(6, 6, 0) DO(7, 6, 1)
 #define REPEAT_12(DO) REPEAT_8(DO) DO(8, 6, 2) DO(9, 6, 3) DO(10, 6, 4) DO(11, 6, 5)
-#define MOST 12
+#define MAX_ROWS 12
 
 #define CLEAR(r, at, away) vec low##r = 0, high##r = 0;
 #define ADD(r, at, away)                                                                           \
@@ -65,27 +65,19 @@ void tile(const uint rows, const __local float *a, const uint line, const uint s
 #define KEEPS_half(p, v) NAMED(store_halves, VECTOR)(p, v)
 #define KEEPS_bfloat(p, v) NAMED(store_bfloats, VECTOR)(p, v)
 
-__kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y), const attention p,
-                     const places at, __local float *room FINISH_PARAMETERS)
+__kernel void attend(ATTENTION, __local float *room FINISH_PARAMETERS)
 {
-    BEGIN(const T, q);
-    BEGIN(const T, k);
-    BEGIN(const T, v);
-    BEGIN(T, y);
-    q += p.from[0];
-    k += p.from[1];
-    v += p.from[2];
-    FINISH_BEGIN
+    ATTENTION_BEGIN
     const uint batch = get_global_id(1) / p.heads, head = get_global_id(1) % p.heads;
-    q += batch * p.q[0] + head * p.q[1];
-    k += batch * p.k[0] + head * p.k[1];
-    v += batch * p.v[0] + head * p.v[1];
-    y += batch * p.y[0] + head * p.y[1];
+    q += OF_MATRIX(q);
+    k += OF_MATRIX(k);
+    v += OF_MATRIX(v);
+    y += OF_MATRIX(y);
     const uint begin = get_global_id(0) * p.each, rows = min(p.each, p.rows - begin), padded = (rows + 3) / 4 * 4;
     const uint across = (p.width + PANEL - 1) / PANEL * PANEL;
     // What of `room` is whose; all begin at whole vectors.
     __local float *keys = room, *values = keys + p.block * p.depth, *sums = values + p.block * across;
-    __local float *scores = sums + padded * across, *tops = scores + MOST * p.block, *totals = tops + padded;
+    __local float *scores = sums + padded * across, *tops = scores + MAX_ROWS * p.block, *totals = tops + padded;
     __local float *queries = totals + padded;
     for (uint row = 0; row < padded; ++row) {
         __local float *to = queries + row * p.depth;
@@ -118,9 +110,8 @@ __kernel void attend(CONSTANT(T, q), CONSTANT(T, k), CONSTANT(T, v), TENSOR(T, y
             for (uint r = row; r < min(row + some, rows); ++r) {
                 __local float *own = scores + (r - row) * p.block;
                 const float highest = finish_scores(own, count, key OPERANDS_OF(begin + r));
-                const float before = tops[r], top = LARGER(before, highest);
-                // Of a row of which no key is to be seen yet, powers are 0.
-                const float base = top == -INFINITY ? 0 : top;
+                const float before = tops[r], top = MAX_BUT_NAN(before, highest);
+                const float base = base_of(top);
                 const float total = weigh(own, whole, base);
 #if ONCE
                 totals[r] = total;

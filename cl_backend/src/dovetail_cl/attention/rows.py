@@ -9,7 +9,7 @@ from ..kernels import Kernels, Work
 from .geometry import Geometry
 
 _MAX_ROWS = 12
-"""Of a tile, `MOST` in rows.cl."""
+"""Of a tile, `MAX_ROWS` in rows.cl."""
 _ROWS = 192
 """Rows of a work item at most, so that what it sums stays in a cache."""
 _BLOCK = 1 << 15

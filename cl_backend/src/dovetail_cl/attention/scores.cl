@@ -4,9 +4,9 @@
 #define TOTAL_8(v) TOTAL_4((v).lo + (v).hi)
 #define TOTAL_16(v) TOTAL_8((v).lo + (v).hi)
 #define TOTAL NAMED(TOTAL_, VECTOR)
-float largest_4(float4 v) { return LARGER(LARGER(v.s0, v.s1), LARGER(v.s2, v.s3)); }
-float largest_8(float8 v) { return largest_4(LARGER(v.lo, v.hi)); }
-float largest_16(float16 v) { return largest_8(LARGER(v.lo, v.hi)); }
+float largest_4(float4 v) { return MAX_BUT_NAN(MAX_BUT_NAN(v.s0, v.s1), MAX_BUT_NAN(v.s2, v.s3)); }
+float largest_8(float8 v) { return largest_4(MAX_BUT_NAN(v.lo, v.hi)); }
+float largest_16(float16 v) { return largest_8(MAX_BUT_NAN(v.lo, v.hi)); }
 #define LARGEST NAMED(largest_, VECTOR)
 
 // Finish the scores of a row with `count` keys, the first of which is `key`; returns the largest.
@@ -19,7 +19,7 @@ float finish_scores(__local float *scores, const uint count, const uint key FINI
         vec v = VLOAD(0, scores + j);
         FINISH(v, 0, key + j)
         VSTORE(v, 0, scores + j);
-        top = LARGER(top, v);
+        top = MAX_BUT_NAN(top, v);
     }
     if (j < count) {
         float some[VECTOR];
@@ -31,7 +31,7 @@ float finish_scores(__local float *scores, const uint count, const uint key FINI
         }
         v = VLOAD(0, some);
         VSTORE(v, 0, scores + j);
-        top = LARGER(top, v);
+        top = MAX_BUT_NAN(top, v);
         j += VECTOR;
     }
     if (j % PANEL) {

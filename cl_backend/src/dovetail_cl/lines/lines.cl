@@ -167,9 +167,6 @@ FETCHES(fetch, X)
 
 // -- what lanes and work items have becomes one ----------------------------------------------------
 
-// NaN wins.
-#define MOST(a, b) ((((a) > (b)) | ((a) != (a))) ? (a) : (b))
-#define LEAST(a, b) ((((a) < (b)) | ((a) != (a))) ? (a) : (b))
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
 

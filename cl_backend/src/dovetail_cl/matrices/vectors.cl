@@ -76,12 +76,12 @@ __kernel void lines(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), cons
     }
 }
 
-// Lines are neighbours; their terms follow one another. Sums of MOST lines stay in the first cache.
-#define MOST 1024
+// Lines are neighbours; their terms follow one another. Sums of MAX_LINES stay in the first cache.
+#define MAX_LINES 1024
 __kernel void terms(CONSTANT(T, matrix), CONSTANT(T, vector), TENSOR(Y, y), const product p FINISH_PARAMETERS)
 {
     TO_BATCH
-    float sums[MOST];
+    float sums[MAX_LINES];
     const uint count = to - from, whole = count / VECTOR * VECTOR;
     for (uint j = 0; j < count; ++j) {
         sums[j] = 0;

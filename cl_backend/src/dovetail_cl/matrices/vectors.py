@@ -6,8 +6,8 @@ from ..driver.arguments import Argument, Launch
 from ..kernels import Kernels
 from .geometry import Batch, Operand, Product, struct
 
-_MOST = 1024
-"""Lines whose sums one work item keeps, `MOST` in vectors.cl."""
+_MAX_LINES = 1024
+"""Lines whose sums one work item keeps, `MAX_LINES` in vectors.cl."""
 _ITEM = 1 << 16
 """Elements of the matrix that are worth a work item."""
 
@@ -38,7 +38,7 @@ def _launch(
     lines = product.rows * product.columns
     each = max(-(-lines // (4 * kernels.compute_units)), _ITEM // max(product.depth, 1))
     each = -(-each // vector) * vector
-    each = min(each, _MOST) if not is_lines else each
+    each = min(each, _MAX_LINES) if not is_lines else each
     batch = [Batch(size, tuple(steps[index] for index in order)) for size, steps in product.batch]
     numbers = {"lines": lines, "depth": product.depth, "each": each}
     given = struct(batch, {"along": matrix.line if is_lines else matrix.depth}, numbers)

@@ -4,8 +4,8 @@
 
 STORES(keep, X)
 #if SQUARES
-V greater(const V a, const V b) { return MOST(a, b); }
-ACROSS(greatest_across, MOST)
+V max_or_nan(const V a, const V b) { return MAX_OR_NAN(a, b); }
+ACROSS(max_across, MAX_OR_NAN)
 #endif
 V measured(const V v)
 {
@@ -28,8 +28,8 @@ __kernel void divide_by_norm(TENSOR(const X, x), TENSOR(X, y), const lines s, co
 #if SQUARES
         if (is_any_beyond(total, shared)) {
             V top = 0;
-            WALK(i, l, top = greater(top, fabs(FETCH(x, l, i, (V)0))))
-            top = greatest_across(top, shared);
+            WALK(i, l, top = max_or_nan(top, fabs(FETCH(x, l, i, (V)0))))
+            top = max_across(top, shared);
             size = top > 0 && top < INFINITY ? top : (V)1;
             SUM_OVER(shares, i, l, measured(FETCH(x, l, i, (V)0) / size))
             total = shares;

@@ -18,7 +18,7 @@ typedef struct {
 #define WITH(a, b) ((a) + (b))
 #else
 #define BEGINNING NOTHING
-#define WITH(a, b) MOST(a, b)
+#define WITH(a, b) MAX_OR_NAN(a, b)
 #endif
 
 // How many elements of a window that begins at `origin` lie before a row, or column.

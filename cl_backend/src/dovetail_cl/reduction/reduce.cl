@@ -6,8 +6,8 @@
 // LOG_SUM_EXP: the logarithm of the sum of powers of e, none of which overflows.
 
 #if LOG_SUM_EXP
-ACROSS(most_across, MOST)
-V most(const V a, const V b) { return MOST(a, b); }
+ACROSS(max_across, MAX_OR_NAN)
+V max_or_nan(const V a, const V b) { return MAX_OR_NAN(a, b); }
 #elif !SUMS
 ACROSS(across, OF)
 V of_two(const V a, const V b) { return OF(a, b); }
@@ -34,8 +34,8 @@ __kernel void reduce(TENSOR(const X, x), TENSOR(Y, y), const lines s, const C co
         const line l = line_at(g, s);
 #if LOG_SUM_EXP
         V top = -INFINITY;
-        WALK(i, l, top = most(top, FETCH(x, l, i, (V)-INFINITY)))
-        top = most_across(top, shared);
+        WALK(i, l, top = max_or_nan(top, FETCH(x, l, i, (V)-INFINITY)))
+        top = max_across(top, shared);
         SUM_OVER(powers, i, l, power_of_e(FETCH(x, l, i, (V)-INFINITY) - top))
         const V total = fabs(top) == INFINITY ? top : top + log(powers);
 #elif SUMS

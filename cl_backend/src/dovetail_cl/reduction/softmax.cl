@@ -2,10 +2,9 @@
 //
 // KEEPS: powers of e are not computed twice, as y can hold them without loss.
 
-// What is larger; NaN is left to the sum.
-#define LARGER(a, b) ((a) < (b) ? (b) : (a))
-V larger(const V a, const V b) { return LARGER(a, b); }
-ACROSS(largest_across, LARGER)
+// NaN is left to the sum.
+V larger(const V a, const V b) { return MAX_BUT_NAN(a, b); }
+ACROSS(largest_across, MAX_BUT_NAN)
 STORES(keep, X)
 
 #if KEEPS
