@@ -3,11 +3,29 @@
 import numpy as np
 import pytest
 
+from dovetail_cl.devices import opened
+from dovetail_cl.programs import Programs
+
 rng = np.random.default_rng(11)
 
 
 def values(*shape, dtype=np.float32):
     return rng.integers(0, 100, shape).astype(dtype)
+
+
+def test_sources_are_built_for_the_way(run, way, monkeypatch):
+    """What was opened may have served the other way before."""
+    wanted, kernel = [], Programs.kernel
+
+    def noted(programs, files, name, building, **defined):
+        wanted.append(programs.text(files, **defined))
+        return kernel(programs, files, name, building, **defined)
+
+    monkeypatch.setattr(Programs, "kernel", noted)
+    run(way, lambda net, x: net.permute(x, (1, 0)), values(3, 5))
+    is_cpu = opened(0).facts["kind"] == "cpu"
+    assert wanted
+    assert all(f"#define ON_CPU {int(is_cpu)}\n" in text for text in wanted)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32, np.int64])

@@ -89,6 +89,7 @@ class Kernels:
         self.programs = programs
         self._building = building
         self._answers: Mapping[str, int] = {}
+        self._form = {"ON_CPU": int(self.is_cpu)}  # sources branch on it as families do
 
     def choose(self, question: str, default: int, *others: int) -> int:
         """Return how something is done: by default, unless tuning found another way for a layer.
@@ -109,8 +110,8 @@ class Kernels:
         return made
 
     def get(self, files: str, name: str, **defined: Any) -> Any:
-        """Return a kernel; see `Programs.kernel`."""
-        return self.programs.kernel(files, name, self._building, **defined)
+        """Return a kernel, in its form for this kind of device; see `Programs.kernel`."""
+        return self.programs.kernel(files, name, self._building, **self._form, **defined)
 
     def each(self, items: int, *, least: int = _CPU_ITEMS) -> tuple[tuple[int], tuple[int]]:
         """Return work items and group for a kernel that walks over so many items by `EACH`.
@@ -140,7 +141,7 @@ class Foreseen(Kernels):
 
     def get(self, files: str, name: str, **defined: Any) -> Any:
         """Note what is wanted; there is no kernel yet."""
-        self.texts.append(self.programs.text(files, **defined))
+        self.texts.append(self.programs.text(files, **self._form, **defined))
 
 
 class Answered(Exception):
