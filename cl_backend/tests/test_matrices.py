@@ -120,7 +120,7 @@ def test_empty(way, a, b, constant):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("constant", [(1, 2), (), (1,)])
-@pytest.mark.parametrize("shape", [(9,), (1, 40), (2, 3, 65), (50, 36), (2, 1100), (3, 0), (0, 5)])
+@pytest.mark.parametrize("shape", [(9,), (1, 40), (2, 3, 65), (50, 36), (2, 1100), (2, 2100), (3, 0), (0, 5)])
 @pytest.mark.parametrize("columns", [1, 37, 64])
 def test_fully_connected(way, shape, columns, constant, dtype):
     x, weights, bias = sample(shape, dtype), sample((columns, shape[-1]), dtype, 4), sample((columns,), dtype, 5)
