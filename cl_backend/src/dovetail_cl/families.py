@@ -25,6 +25,7 @@ _FAMILIES = {
     "convolution": "Convolution2d DepthwiseConvolution2d TransposeConvolution2d",
     "indexing": "Gather GatherElements GatherNd ScatterElements ScatterNd OneHot",
     "resizing": "Resize",
+    "selection": "TopK",
     "quantized": "Quantize Dequantize",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
