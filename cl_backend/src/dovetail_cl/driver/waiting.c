@@ -173,7 +173,7 @@ int queue_wait(void *handle, int64_t deadline)
         queue->failed = times_failed(queue);
     }
     cl_int failed = queue->failed != CL_SUCCESS ? queue->failed : status < 0 ? status : CL_SUCCESS;
-    int was_aborted = queue_is_aborted(queue);
+    int was_aborted = atomic_load(&queue->is_aborted);
     int32_t n_leaving = queue->n_leaving;
     queue->n_leaving = 0;
     queue->failed = CL_SUCCESS;
