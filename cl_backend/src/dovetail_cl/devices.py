@@ -55,7 +55,7 @@ def described(index: int, facts: dict[str, Any]) -> Device:
             "compute_units": facts["compute_units"],
             "vector_width": facts["vector_width"],
             "doubles": "cl_khr_fp64" in facts["extensions"].split(),
-            "subgroups": bool(facts["subgroups"]),
+            "subgroups": bool(facts["subgroup_language"]),
             "shares_memory": facts["is_unified"],
             "largest_buffer": facts["max_allocation"],
         },

@@ -78,6 +78,7 @@ class Kernels:
         is_cpu: Whether the device is a CPU.
         compute_units: How many it has.
         fast_math: Whether results may be less exact for speed.
+        has_subgroups: Whether kernels may reduce across subgroups.
         programs: What is built for it.
     """
 
@@ -85,6 +86,7 @@ class Kernels:
         self.device = programs.device
         self.is_cpu = self.device.facts["kind"] == "cpu"
         self.compute_units = self.device.facts["compute_units"]
+        self.has_subgroups = bool(self.device.facts["subgroup_language"])
         self.fast_math = programs.fast_math
         self.programs = programs
         self._building = building
@@ -159,6 +161,7 @@ class Asking(Kernels):
         self.device = SimpleNamespace(facts=facts)
         self.is_cpu = facts["kind"] == "cpu"
         self.compute_units = facts["compute_units"]
+        self.has_subgroups = bool(facts["subgroup_language"])
         self.fast_math = fast_math
         self.questions: dict[str, tuple[int, ...]] = {}
 

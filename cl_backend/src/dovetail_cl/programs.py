@@ -20,6 +20,7 @@ _log = Log("dovetail")
 _COMMON = "common.cl"
 _CHECK = "check.cl"
 _WORKS = b"it builds"
+_SUBGROUPS = "#define SUBGROUPS 1\n"
 _FAST = "-cl-mad-enable -cl-no-signed-zeros -cl-denorms-are-zero"
 
 
@@ -91,7 +92,7 @@ class Programs:
         self._kept: dict[str, set[str]] = {}
         facts = device.facts
         self._own = f"#define HAS_HALF {int('cl_khr_fp16' in facts['extensions'])}\n"
-        self._options = "-cl-std=CL1.2"
+        self._options = ""
         if fast_math:
             self._options += f" {_FAST}"
             self._own += "#define FAST_MATH 1\n"  # what is built for others is found by its text
@@ -171,7 +172,7 @@ class Programs:
 
     def _key(self, files: str, text: str) -> ArtefactKey:
         digest = hashlib.sha256(text.encode()).hexdigest()
-        return self._store.key_of((digest, ""), source=files, options=self._options)
+        return self._store.key_of((digest, ""), source=files, options=self._options_of(text))
 
     def _restored(self, files: str, text: str) -> Any:
         """Return the program that was kept, or None."""
@@ -189,7 +190,12 @@ class Programs:
         return program
 
     def _build(self, files: str, text: str) -> Any:
-        return self.device.build(text.encode(), self._options.encode())
+        return self.device.build(text.encode(), self._options_of(text).encode())
+
+    def _options_of(self, text: str) -> str:
+        """Return what the compiler is told: OpenCL C 1.2, but where a text wants a newer one."""
+        language = self.device.facts["subgroup_language"] if _SUBGROUPS in text else "CL1.2"
+        return f"-cl-std={language}{self._options}"
 
     def _keep(self, text: str, program: Any) -> None:
         files, names = self._used[text]

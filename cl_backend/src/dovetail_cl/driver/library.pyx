@@ -89,6 +89,25 @@ cdef uint64_t _number(cl_device_id device, cl_uint name):
     return value
 
 
+cdef frozenset _features(cl_device_id device):
+    """What OpenCL C 3.0 calls optional, and the device's compiler has; none of an older one."""
+    cdef size_t size = 0
+    if CL.clGetDeviceInfo(device, CL_DEVICE_OPENCL_C_FEATURES, 0, NULL, &size) != CL_SUCCESS or size == 0:
+        return frozenset()
+    content = bytearray(size)
+    if CL.clGetDeviceInfo(device, CL_DEVICE_OPENCL_C_FEATURES, size, <char *>content, NULL) != CL_SUCCESS:
+        return frozenset()
+    return frozenset(bytes(content[at + 4:at + 68]).split(b"\0")[0].decode() for at in range(0, size, 68))
+
+
+cdef str _subgroup_language(cl_device_id device):
+    """The OpenCL C in which kernels reduce across subgroups, as compilers name it; empty: none."""
+    if "__opencl_c_subgroups" in _features(device):
+        return "CL3.0"
+    is_second = _text(device, CL_DEVICE_OPENCL_C_VERSION).startswith("OpenCL C 2.")
+    return "CL2.0" if is_second and "cl_khr_subgroups" in _text(device, CL_DEVICE_EXTENSIONS).split() else ""
+
+
 cdef list _devices_of(cl_platform_id platform):
     cdef cl_uint count = 0
     cdef cl_device_id found[64]
@@ -150,6 +169,7 @@ def _listed():
                 "chunk": CHUNK,
                 "divides_exactly": bool(_number(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT),
                 "subgroups": _number(device, CL_DEVICE_MAX_NUM_SUB_GROUPS),
+                "subgroup_language": _subgroup_language(device),
                 # PoCL compiles a kernel once more for each size of group that it meets.
                 "compiles_late": _platform_text(platforms[i], CL_PLATFORM_NAME) == "Portable Computing Language",
             })

@@ -88,6 +88,8 @@ def spread(kernels: Kernels, lines: Lines, *, is_serial: bool = False) -> Form:
         width = 1 if lines.inner == 1 else _WIDTHS[lines.inner >= 16]
         group = min(_GROUPS[lines.size * width > 512], kernels.device.facts["max_group"])
     defined = {"LANES": lanes, "ROWS": rows, "GROUP": group, "WIDTH": width}
+    # The driver chooses which items a subgroup has: any will do where all work for one line.
+    defined["SUBGROUPS"] = int(group > 0 and width == 1 and kernels.has_subgroups)
     walked = lines.outer * (1 if rows else -(-lines.inner // (width if group else lanes)))
     if group:
         return Form(defined, (min(walked, 64 * kernels.compute_units) * group,), (group,))

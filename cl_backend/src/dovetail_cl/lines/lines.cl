@@ -5,6 +5,7 @@
 // LANES: elements that are treated at once, as one vector V.
 // ROWS: they are neighbours in a line (inner is 1); else they are elements of as many lines.
 // GROUP: work items that share WIDTH lines, neighbours; 0: a work item has lines of its own.
+// SUBGROUPS: what they find becomes one in subgroups first.
 
 typedef struct { uint outer, size, inner; } lines;
 
@@ -172,7 +173,48 @@ FETCHES(fetch, X)
 
 // ACROSS makes a function of what each lane, or each work item, found of a line: one number, in all
 // lanes and all work items. Where lanes are lines of their own, each keeps its number.
-#if GROUP
+#if SUBGROUPS
+// OF is the name of one of these macros: they say what it makes of a subgroup, and what a work item
+// for which no subgroup is left begins with.
+#define SUBGROUP_SUM(v) sub_group_reduce_add(v)
+#define SUBGROUP_MAX_BUT_NAN(v) sub_group_reduce_max(v)
+// No subgroup's work hangs on a condition, even one that is the same for all of its work items.
+#if IS_FLOAT
+#define KEEPING_NAN(name, of_numbers)                                                              \
+    V name(const V v)                                                                              \
+    {                                                                                              \
+        const int is_any = sub_group_any(v != v);                                                  \
+        const V found = of_numbers(v);                                                             \
+        return is_any ? (V)NAN : found;                                                            \
+    }
+#else
+#define KEEPING_NAN(name, of_numbers)                                                              \
+    V name(const V v) { return of_numbers(v); }
+#endif
+KEEPING_NAN(SUBGROUP_MAX_OR_NAN, sub_group_reduce_max)
+KEEPING_NAN(SUBGROUP_MIN_OR_NAN, sub_group_reduce_min)
+#undef KEEPING_NAN
+#define FIRST_SUM 0
+#define FIRST_MAX_BUT_NAN shared[0]
+#define FIRST_MAX_OR_NAN shared[0]
+#define FIRST_MIN_OR_NAN shared[0]
+#define ACROSS(name, OF)                                                                           \
+    V name(const V v, __local C *shared)                                                           \
+    {                                                                                              \
+        const V part = JOINED(SUBGROUP_, OF)(v);                                                   \
+        if (get_sub_group_local_id() == 0) {                                                       \
+            shared[get_sub_group_id()] = part;                                                     \
+        }                                                                                          \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        V found = JOINED(FIRST_, OF);                                                              \
+        const uint parts = get_num_sub_groups(), apart = get_sub_group_size();                     \
+        for (uint other = get_sub_group_local_id(); other < parts; other += apart) {               \
+            found = OF(found, shared[other]);                                                      \
+        }                                                                                          \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        return JOINED(SUBGROUP_, OF)(found);                                                       \
+    }
+#elif GROUP
 #define ACROSS(name, OF)                                                                           \
     V name(const V v, __local C *shared)                                                           \
     {                                                                                              \
@@ -213,6 +255,9 @@ ACROSS(summed_across, SUM)
 // Whether a number of some line that goes with this one lies outside of what its squares can hold:
 // the same for all work items of a group.
 #if IS_FLOAT
+#if SUBGROUPS
+ACROSS(any_across, MAX_OR_NAN)
+#endif
 bool is_any_beyond(const V v, __local C *shared)
 {
 #if LANES == 1
@@ -220,7 +265,9 @@ bool is_any_beyond(const V v, __local C *shared)
 #else
     const bool is_own = any(!(v <= (V)1e37f && v >= (V)1e-30f));
 #endif
-#if GROUP
+#if SUBGROUPS
+    return any_across(is_own, shared) != 0;
+#elif GROUP
     barrier(CLK_LOCAL_MEM_FENCE);
     shared[0] = 0;
     barrier(CLK_LOCAL_MEM_FENCE);

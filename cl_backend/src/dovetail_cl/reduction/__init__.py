@@ -74,6 +74,7 @@ def _extreme(layer: Layer, kernels: Kernels) -> Work:
         P="int" if computed in ("float", "int") else "long",
         DOUBLES=int(info.dtype is DType.FLOAT64),
         NEUTRAL=neutral,
+        OF="MAX_OR_NAN" if wanted else "MIN_OR_NAN",
         **{"AHEAD(a, b)": "((a) > (b))" if wanted else "((a) < (b))"},
         LAST=int(descriptor.select_last),
     )

@@ -1,6 +1,7 @@
 // y[outer, inner] = where the extreme of x[outer, size, inner] stands along the middle axis.
 //
 // AHEAD(a, b): whether element a lies before b in the order that is asked for, NaN left aside.
+// OF: MAX_OR_NAN or MIN_OR_NAN, what that order makes of two.
 // LAST: of equal extremes the last one counts. P: type of positions, as wide as C.
 // NEUTRAL: an element that is ahead of none.
 
@@ -22,6 +23,17 @@ typedef WIDE(P, LANES) places;
 #define ALIKE(a, b) (((a) == (b)) | (((a) != (a)) & ((b) != (b))))
 #define COMES(a, at_a, b, at_b)                                                                    \
     (AHEAD(b, a) | (((b) != (b)) & ((a) == (a))) | (ALIKE(a, b) & (LAST ? (at_b) > (at_a) : (at_b) < (at_a))))
+
+#if SUBGROUPS
+ACROSS(extreme_across, OF)
+#if LAST
+#define PLACE_OF(a, b) max(a, b)
+#define SUBGROUP_PLACE(v) sub_group_reduce_max(v)
+#else
+#define PLACE_OF(a, b) min(a, b)
+#define SUBGROUP_PLACE(v) sub_group_reduce_min(v)
+#endif
+#endif
 
 __kernel void extreme(TENSOR(const X, x), TENSOR(Y, y), const lines s)
 {
@@ -65,7 +77,22 @@ __kernel void extreme(TENSOR(const X, x), TENSOR(Y, y), const lines s)
             best = takes ? v : best;
             at = takes ? here : at;
         }
-#if GROUP
+#if SUBGROUPS
+        const V found = extreme_across(best, shared);
+        const P place = SUBGROUP_PLACE(ALIKE(best, found) ? at : LAST ? 0 : (P)l.size);
+        if (get_sub_group_local_id() == 0) {
+            shared_at[get_sub_group_id()] = place;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+        if (IS_WRITER(l)) {
+            P first = shared_at[0];
+            for (uint other = 1; other < get_num_sub_groups(); ++other) {
+                first = PLACE_OF(first, shared_at[other]);
+            }
+            y[l.which] = (Y)first;
+        }
+        barrier(CLK_LOCAL_MEM_FENCE);
+#elif GROUP
         const uint own = get_local_id(0);
         shared[own] = best;
         shared_at[own] = at;

@@ -2,7 +2,7 @@
 //
 // MAP(v): what is made of each element. FINISH(v): what is made of the result, with `count`, the
 // elements that became one.
-// SUMS: elements are added up; else OF(a, b) makes one of two, from NEUTRAL on.
+// SUMS: elements are added up; else OF, the name of a macro, makes one of two, from NEUTRAL on.
 // LOG_SUM_EXP: the logarithm of the sum of powers of e, none of which overflows.
 
 #if LOG_SUM_EXP
@@ -37,7 +37,8 @@ __kernel void reduce(TENSOR(const X, x), TENSOR(Y, y), const lines s, const C co
         WALK(i, l, top = max_or_nan(top, FETCH(x, l, i, (V)-INFINITY)))
         top = max_across(top, shared);
         SUM_OVER(powers, i, l, power_of_e(FETCH(x, l, i, (V)-INFINITY) - top))
-        const V total = fabs(top) == INFINITY ? top : top + log(powers);
+        // The choice is made before the logarithm: LLVM 18 ends the process over one behind it.
+        const V total = top + log(fabs(top) == INFINITY ? (V)1 : powers);
 #elif SUMS
         SUM_OVER(total, i, l, MAP(FETCH(x, l, i, (V)0)))
 #else

@@ -26,7 +26,7 @@ class Function(NamedTuple):
     Attributes:
         each: What is made of each element `v`, an expression in OpenCL C.
         last: What is made of the result `v`, given `count` elements.
-        two: Macro that makes one of two results; empty: they are added up.
+        two: Name of the macro that makes one of two results; empty: they are added up.
         neutral: What `two` begins with, of floats and of integers.
         log_sum_exp: The elements are exponents, and so are the results.
     """
@@ -49,9 +49,9 @@ FUNCTIONS = {
     "sum": Function(),
     "mean": Function(last="mean_of(v, count)"),
     "rounded_mean": Function(last="rounded_mean_of(v, count)"),
-    "max": Function(two="MAX_OR_NAN(a, b)", neutral=("(-INFINITY)", "{}_MIN")),
-    "min": Function(two="MIN_OR_NAN(a, b)", neutral=("INFINITY", "{}_MAX")),
-    "prod": Function(two="PRODUCT(a, b)", neutral=("1", "1")),
+    "max": Function(two="MAX_OR_NAN", neutral=("(-INFINITY)", "{}_MIN")),
+    "min": Function(two="MIN_OR_NAN", neutral=("INFINITY", "{}_MAX")),
+    "prod": Function(two="PRODUCT", neutral=("1", "1")),
     "l1": Function("magnitude_of(v)"),
     "l2": Function("square_of(v)", "sqrt(v)"),
     "sum_square": Function("square_of(v)"),
@@ -107,10 +107,12 @@ def reduce(
             "SUMS": int(not function.two),
             "MAP(v)": "(v)" if step else function.each,
             "FINISH(v)": function.last if is_last else "(v)",
-            "OF(a, b)": function.two or "SUM(a, b)",
+            "OF": function.two or "SUM",
             "NEUTRAL": function.neutral[not dtype.is_float].format(TYPES[dtype].upper()),
             "LOG_SUM_EXP": int(function.log_sum_exp),
         }
+        if function.two == "PRODUCT":  # which subgroups do not make of what they have
+            defined["SUBGROUPS"] = 0
         given = Scratch(places[(step - 1) % 2]) if step else source
         result = Scratch(places[step % 2]) if not is_last else Output() if keeps else Scratch()
         number = _NUMBERS[computed](count)
