@@ -14,7 +14,6 @@ from ..subject import Subject
 from ..trials import Trial, try_all
 from .operators import ask_all
 
-
 _ALL = 256
 """Cases of a kind and type, times their ways, that are all tried; of more, some with each way."""
 
