@@ -10,6 +10,7 @@ python3 dev.py aarch64 [arguments]      build for AArch64, run its Python emulat
 python3 dev.py bench NAME [arguments]   run benchmarks/NAME.py; models: beside other runtimes
 python3 dev.py fuzz [arguments]         load and run mutated models: --minutes 10; see --help
 python3 dev.py sanitize [arguments]     tests with ASan, UBSan; --quick: some; else Python arguments
+python3 dev.py simulate [arguments]     tests of GpuAcc's kernels on a simulator; finds stray ones
 python3 dev.py setup                    only set up
 
 Only the standard library is imported here, and the file parses on an old Python, so that it can say
@@ -443,6 +444,13 @@ def sanitize(arguments: "list[str]") -> int:
     return run("tools/sanitize.py", *arguments)
 
 
+def simulate(arguments: "list[str]") -> int:
+    """Run tests of GpuAcc's kernels on a simulated device."""
+    setup(["demo", "test"])
+    chosen = any("cl_backend" in argument for argument in arguments)
+    return run("-m", "pytest", "-p", "tools.simulate", *([] if chosen else ["cl_backend/tests"]), *arguments)
+
+
 def main() -> int:
     """Run the command that the arguments name."""
     commands = {
@@ -453,6 +461,7 @@ def main() -> int:
         "aarch64": aarch64,
         "fuzz": fuzz,
         "sanitize": sanitize,
+        "simulate": simulate,
     }
     commands["setup"] = lambda _: setup(["demo", "test"]) or 0
     name, *arguments = sys.argv[1:] or ["help"]

@@ -137,7 +137,11 @@ def test_distributions_are_compared_by_their_normalized_names(dev):
             ["setup"],
             "no C++ compiler ('no-such-compiler') works here, which CpuAcc needs; install",
         ),
-        ({}, ["tset"], "there is no command 'tset'; choose one of demo, test, lint, bench, aarch64, fuzz, sanitize, setup."),
+        (
+            {},
+            ["tset"],
+            "there is no command 'tset'; choose one of demo, test, lint, bench, aarch64, fuzz, sanitize, simulate, setup.",
+        ),
         ({}, ["bench", "nope"], "there is no benchmark 'nope'; choose one of convolution, deadlines, first_runs, "),
     ],
 )
