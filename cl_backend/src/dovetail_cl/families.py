@@ -29,7 +29,7 @@ _FAMILIES = {
     "quantized": "Quantize Dequantize",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
-_BY_KIND["GpuAcc.Chain"] = "fusion.chain"
+_BY_KIND["GpuAcc.Chain"] = "elementwise.chain_layer"
 _BY_KIND["GpuAcc.Attention"] = "attention"
 _BY_KIND["GpuAcc.Convolution"] = "convolution"
 _BY_KIND["GpuAcc.Merged"] = "fusion.merged"

@@ -7,7 +7,7 @@ from typing import ClassVar
 from dovetail import Layer, PrivateLayer
 from dovetail.graph.descriptor import descriptor_class
 
-from ..fusion.chain import Chain
+from ..elementwise.chain_layer import Chain
 from ..kernels import Kernels, Work
 from . import groups, rows
 

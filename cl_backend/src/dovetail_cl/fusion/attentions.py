@@ -6,15 +6,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy.typing as npt
+
 from dovetail import DType, Layer, Network, OptimizationViews, SubgraphView
+from dovetail.graph.descriptor import Constant, Input
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.records import NamedTuple
 from dovetail.layers import MatMul, Softmax
 
 from ..attention import Attention
 from ..attention.views import Strided, seen_through, within, written_through
+from ..elementwise.chain_layer import chain_of, operands_of
 from ..walking import broadcast
-from .chain import chain_of, joined, operands_of
 from .fused import can_finish
 from .merged import Product, merged, product_of
 
@@ -135,7 +138,7 @@ def _replace(
     fused = Network("attention")
     wanted = [*(one.slot for one in (q, k, v) if one.slot not in products), *(one.x for one in products.values())]
     wanted = list(dict.fromkeys(wanted))
-    found = joined(fused, part, [*wanted, *scores.operands[1:]])
+    found = _joined(fused, part, [*wanted, *scores.operands[1:]])
     given = dict(zip(wanted, found[: len(wanted)], strict=True))
     places = _places(fused, given, (q, k, v), products)
     sources = {id(place.tensor): place.tensor for place in places}
@@ -224,3 +227,14 @@ def _steps(seen: Strided, swaps: bool) -> tuple[int, int, int, int]:
 def _four(steps: Sequence[int]) -> tuple[int, int, int, int]:
     batch, head, row, element = (0,) * (4 - len(steps)) + tuple(steps)
     return batch, head, row, element
+
+
+def _joined(network: Network, part: SubgraphView, slots: Sequence[OutputSlot]) -> list[OutputSlot | npt.NDArray[Any]]:
+    """Add inputs for a part to a network that replaces it; returns what some slots are there."""
+    fed = {slot: network.add(Input(info=slot.known_info), name=f"in {at}").output for at, slot in enumerate(part.inputs)}
+    return [fed[slot] if slot in fed else _value(slot.layer) for slot in slots]
+
+
+def _value(layer: Layer) -> npt.NDArray[Any]:
+    assert isinstance(layer.descriptor, Constant)
+    return layer.descriptor.value

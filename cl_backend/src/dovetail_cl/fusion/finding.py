@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dovetail import DType, Layer, OptimizationViews, SubgraphView
 
+from ..elementwise.chain_layer import operands_of
 from ..families import family_name
 from .attentions import fuse_attentions
-from .chain import operands_of
 from .fused import producer_of
 from .images import Group, lower_images, replacement
 

@@ -10,10 +10,10 @@ from dovetail.graph.descriptor import Descriptor, Input, descriptor_class
 from dovetail.graph.layer import OutputSlot
 
 from ..elementwise import input_info
+from ..elementwise.chain_layer import Chain
 from ..elementwise.epilogue import epilogue_of, operand_of, way_of
 from ..families import family_name, family_of
 from ..kernels import Kernels, Work
-from .chain import Chain
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
 _READ = (*_FLOATS, DType.BOOL)

@@ -16,8 +16,8 @@ from dovetail.ground.records import NamedTuple
 from dovetail.layers import DepthwiseConvolution2d
 
 from ..convolution.images import Convolution
+from ..elementwise.chain_layer import chain_of, operands_of
 from ..families import family_name
-from .chain import chain_of, operands_of
 from .fused import Fused
 from .lowering import Lowering, is_image, turned
 from .rules import lower_image

@@ -1,19 +1,17 @@
-"""Chains: elementwise layers of one shape, computed in one pass over memory."""
+"""The private kind of chains: elementwise layers of one shape, in one pass over memory."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy.typing as npt
-
-from dovetail import DType, Layer, Network, PrivateLayer, SubgraphView
-from dovetail.graph.descriptor import Constant, Input, descriptor_class
+from dovetail import DType, Layer, PrivateLayer
+from dovetail.graph.descriptor import descriptor_class
 from dovetail.graph.layer import OutputSlot
 
-from ..elementwise import argument, function_of, input_info, overwritten
-from ..elementwise.chains import Statement, chain
 from ..kernels import Kernels, Work
+from . import argument, function_of, input_info, overwritten
+from .chains import Statement, chain
 
 
 @descriptor_class
@@ -71,17 +69,6 @@ def chain_of(layers: Sequence[Layer], operands: Sequence[OutputSlot]) -> Chain:
         dtypes=tuple(dtypes),
         words=" + ".join(_word(layer) for layer in layers),
     )
-
-
-def joined(network: Network, part: SubgraphView, slots: Sequence[OutputSlot]) -> list[OutputSlot | npt.NDArray[Any]]:
-    """Add inputs for a part to a network that replaces it; returns what some slots are there."""
-    fed = {slot: network.add(Input(info=slot.known_info), name=f"in {at}").output for at, slot in enumerate(part.inputs)}
-    return [fed[slot] if slot in fed else _value(slot.layer) for slot in slots]
-
-
-def _value(layer: Layer) -> npt.NDArray[Any]:
-    assert isinstance(layer.descriptor, Constant)
-    return layer.descriptor.value
 
 
 def _word(layer: Layer) -> str:
