@@ -20,7 +20,8 @@ _log = Log("dovetail")
 _COMMON = "common.cl"
 _CHECK = "check.cl"
 _WORKS = b"it builds"
-_SUBGROUPS = "#define SUBGROUPS 1\n"
+_NEWER = {"#define SUBGROUPS 1\n": "subgroup_language", "#define DOTS 1\n": "dot_language"}
+"""The fact that says in which OpenCL C a text is written where something is defined so."""
 _FAST = "-cl-mad-enable -cl-no-signed-zeros -cl-denorms-are-zero"
 
 
@@ -194,7 +195,7 @@ class Programs:
 
     def _options_of(self, text: str) -> str:
         """Return what the compiler is told: OpenCL C 1.2, but where a text wants a newer one."""
-        language = self.device.facts["subgroup_language"] if _SUBGROUPS in text else "CL1.2"
+        language = next((self.device.facts[fact] for defined, fact in _NEWER.items() if defined in text), "CL1.2")
         return f"-cl-std={language}{self._options}"
 
     def _keep(self, text: str, program: Any) -> None:

@@ -4,9 +4,23 @@
 //
 // Slices are gathered by a table: where each term lies, seen from the first tap and channel.
 //
+// TERM: type of what is multiplied, a float by default: of FACTORS channels, neighbours in the depth.
+// TOTAL: type of the sums. ADD_PRODUCT(w, v, sum): a sum with another product. TERM_AT(g, x, at, count):
+// the term of so many channels, or more, from an element on; OUTSIDE(g): the one outside of images.
 // T: type of the elements. FILTER_LANES: items that share the filters of a tile. FILTER_QUADS,
 // PIXEL_QUADS: see above. CHANNELS_LAST: whether channels are neighbours. POINTWISE: windows are of
 // one pixel, each within its image. VECTORS: four sums are written at once where they are neighbours.
+
+#ifndef TERM
+#define TERM float
+#define TOTAL float
+#define FACTORS 1
+#define ADD_PRODUCT(w, v, sum) fma(w, v, sum)
+#define TERM_AT(g, x, at, count) LOAD_AS(T, x, at)
+#define OUTSIDE(g) 0.0f
+#endif
+typedef JOINED(TERM, 4) term4;
+typedef JOINED(TOTAL, 4) total4;
 
 #define DEPTH 8
 #define GROUP 256
@@ -29,6 +43,7 @@ typedef struct {
     uint depth, slices, splits; // of the sums: padded terms, those of a split
     uint terms;                 // that are no padding
     uint in_fours;              // whether each four results, from a multiple of four on, are neighbours
+    int outside;                // the term outside of images, where it is not 0
 } geometry;
 
 // A pixel whose window is gathered: its first row, column and element of the input.
@@ -49,14 +64,15 @@ window window_of(const geometry *g, const uint pixel, const uint group)
 }
 
 // What a window has at a term of the sum.
-float gathered(const geometry *g, const __global T *x, const __global int4 *terms, const window w, const uint term)
+TERM gathered(const geometry *g, const __global T *x, const __global int4 *terms, const window w, const uint term)
 {
 #if POINTWISE
-    return w.row >= 0 && term < g->terms ? LOAD_AS(T, x, w.first + term * g->in_at[1]) : 0.0f;
+    const uint channel = term * FACTORS;
+    return w.row >= 0 && term < g->terms ? TERM_AT(g, x, w.first + channel * g->in_at[1], g->channels - channel) : OUTSIDE(g);
 #else
     const int4 at = terms[term];
     const bool is_inside = (uint)(w.row + at.x) < (uint)g->in_size[0] && (uint)(w.column + at.y) < (uint)g->in_size[1];
-    return is_inside ? LOAD_AS(T, x, w.first + (uint)at.z) : 0.0f;
+    return is_inside ? TERM_AT(g, x, w.first + (uint)at.z, (uint)at.w) : OUTSIDE(g);
 #endif
 }
 
@@ -91,7 +107,7 @@ float gathered(const geometry *g, const __global T *x, const __global int4 *term
         }                                                                                          \
     }                                                                                              \
     _Pragma("unroll") for (int i = 0; i < EACH_PIXEL; ++i) {                                       \
-        ((__local float *)some_pixels[slice])[GATHERED_TERM(i) * PIXEL_LINE + GATHERED_PIXEL(i)] = next_pixels[i]; \
+        ((__local TERM *)some_pixels[slice])[GATHERED_TERM(i) * PIXEL_LINE + GATHERED_PIXEL(i)] = next_pixels[i]; \
     }
 
 // Where a pixel of all images lies in the output.
@@ -133,18 +149,18 @@ uint partial(const geometry *g, const uint split, const uint filter, const uint 
 #endif
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void convolve(
-    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), CONSTANT(int, table), TENSOR(float, partials),
+    TENSOR(const T, x), CONSTANT(TERM, weights), CONSTANT(TOTAL, bias), CONSTANT(int, table), TENSOR(TOTAL, partials),
     TENSOR(T, y), const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
-    BEGIN(const float, weights);
-    BEGIN(const float, bias);
+    BEGIN(const TERM, weights);
+    BEGIN(const TOTAL, bias);
     BEGIN(const int, table);
-    BEGIN(float, partials);
+    BEGIN(TOTAL, partials);
     BEGIN(T, y);
     FINISH_BEGIN
-    __local float4 some_weights[2][DEPTH * FILTER_LINE / 4], some_pixels[2][DEPTH * PIXEL_LINE / 4];
+    __local term4 some_weights[2][DEPTH * FILTER_LINE / 4], some_pixels[2][DEPTH * PIXEL_LINE / 4];
     const uint item = get_local_id(0);
     const uint pixel = get_group_id(0) * PIXELS, filter = get_group_id(1) * FILTERS;
     const uint group = get_group_id(2) / g->splits, split = get_group_id(2) % g->splits;
@@ -158,16 +174,16 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void convolve(
     for (int i = 0; i < WINDOWS; ++i) windows[i] = window_of(g, pixel + GATHERED_PIXEL(i), group);
     // Constants begin at the start of a buffer, so these are aligned.
     const __global int4 *terms = (const __global int4 *)table;
-    const __global float4 *fours = (const __global float4 *)(weights + (ulong)group * g->depth * g->padded + filter);
-    float sums[4 * FILTER_QUADS][4 * PIXEL_QUADS];
+    const __global term4 *fours = (const __global term4 *)(weights + (ulong)group * g->depth * g->padded + filter);
+    TOTAL sums[4 * FILTER_QUADS][4 * PIXEL_QUADS];
     #pragma unroll
     for (int i = 0; i < 4 * FILTER_QUADS; ++i) {
         #pragma unroll
-        for (int j = 0; j < 4 * PIXEL_QUADS; ++j) sums[i][j] = 0.0f;
+        for (int j = 0; j < 4 * PIXEL_QUADS; ++j) sums[i][j] = 0;
     }
     const uint end = min(g->depth, (split + 1) * g->slices);
-    float4 next_weights[EACH_WEIGHT];
-    float next_pixels[EACH_PIXEL];
+    term4 next_weights[EACH_WEIGHT];
+    TERM next_pixels[EACH_PIXEL];
     uint k = split * g->slices, slice = 0;
     if (k < end) {
         FETCH(k)
@@ -181,21 +197,21 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void convolve(
         }
         #pragma unroll
         for (int depth = 0; depth < DEPTH; ++depth) {
-            float w[4 * FILTER_QUADS], v[4 * PIXEL_QUADS];
+            TERM w[4 * FILTER_QUADS], v[4 * PIXEL_QUADS];
             #pragma unroll
             for (int quad = 0; quad < FILTER_QUADS; ++quad) {
-                const float4 four = some_weights[slice][(depth * FILTER_LINE + 4 * FILTER_LANES * quad + at_filter) / 4];
+                const term4 four = some_weights[slice][(depth * FILTER_LINE + 4 * FILTER_LANES * quad + at_filter) / 4];
                 w[4 * quad] = four.x, w[4 * quad + 1] = four.y, w[4 * quad + 2] = four.z, w[4 * quad + 3] = four.w;
             }
             #pragma unroll
             for (int quad = 0; quad < PIXEL_QUADS; ++quad) {
-                const float4 four = some_pixels[slice][(depth * PIXEL_LINE + 4 * PIXEL_LANES * quad + at_pixel) / 4];
+                const term4 four = some_pixels[slice][(depth * PIXEL_LINE + 4 * PIXEL_LANES * quad + at_pixel) / 4];
                 v[4 * quad] = four.x, v[4 * quad + 1] = four.y, v[4 * quad + 2] = four.z, v[4 * quad + 3] = four.w;
             }
             #pragma unroll
             for (int i = 0; i < 4 * FILTER_QUADS; ++i) {
                 #pragma unroll
-                for (int j = 0; j < 4 * PIXEL_QUADS; ++j) sums[i][j] = fma(w[i], v[j], sums[i][j]);
+                for (int j = 0; j < 4 * PIXEL_QUADS; ++j) sums[i][j] = ADD_PRODUCT(w[i], v[j], sums[i][j]);
             }
         }
         slice ^= 1;
@@ -239,7 +255,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void convolve(
                     partials[partial(g, split, of_all, one)] = SUM_AT(quad, k, other);
                     continue;
                 }
-                float4 v = (float4)(SUM_AT(quad, k, other) + bias[of_all], 0.0f, 0.0f, 0.0f);
+                total4 v = (total4)(SUM_AT(quad, k, other) + bias[of_all], 0, 0, 0);
                 FINISH_SOME(v, to, of_all, 1)
                 STORE_AS(T, y, to, v.x);
             }
@@ -248,12 +264,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void convolve(
 }
 
 // Results are the sums of the splits.
-__kernel void finish(TENSOR(const float, partials), CONSTANT(float, bias), TENSOR(T, y),
+__kernel void finish(TENSOR(const TOTAL, partials), CONSTANT(TOTAL, bias), TENSOR(T, y),
                      const geometry given, const uint n FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
-    BEGIN(const float, partials);
-    BEGIN(const float, bias);
+    BEGIN(const TOTAL, partials);
+    BEGIN(const TOTAL, bias);
     BEGIN(T, y);
     FINISH_BEGIN
     const uint filters = g->groups * g->filters;
@@ -263,7 +279,7 @@ __kernel void finish(TENSOR(const float, partials), CONSTANT(float, bias), TENSO
 #else
         const uint filter = i / g->pixels, pixel = i % g->pixels;
 #endif
-        float4 v = (float4)(bias[filter], 0.0f, 0.0f, 0.0f);
+        total4 v = (total4)(bias[filter], 0, 0, 0);
         for (uint split = 0; split < g->splits; ++split) v.x += partials[partial(g, split, filter, pixel)];
         const uint to = place(g, pixel) + filter * g->out_at[1];
         FINISH_SOME(v, to, filter, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from dovetail import DType, Layer
 from dovetail.ground.records import NamedTuple
 
-from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
+from ..driver.arguments import Argument, ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
@@ -34,6 +35,7 @@ _STRUCT = np.dtype(
     [(name, np.int32, 2) for name in _PAIRS]
     + [("in_at", np.uint32, 4), ("out_at", np.uint32, 4)]
     + [(name, np.uint32) for name in _NUMBERS]
+    + [("outside", np.int32)]
 )
 
 
@@ -62,6 +64,27 @@ class Tile(NamedTuple):
         return 4 * self.pixel_quads * (_GROUP // self.lanes)
 
 
+class Sums(NamedTuple):
+    """What tiles sum up, and what becomes of it.
+
+    Attributes:
+        files: Sources before that of tiles.
+        defined: For them.
+        arguments: Of kernels, the last ones.
+        values: Returns the weights of a phase [group, filter, row, column, channel], as they are
+            multiplied, and its bias [group * filter], as sums are.
+        factors: Channels of a term, which has 32 bits.
+        outside: Bits of the term outside of images.
+    """
+
+    files: str
+    defined: Mapping[str, Any]
+    arguments: tuple[Argument, ...]
+    values: Callable[[Geometry], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+    factors: int = 1
+    outside: int = 0
+
+
 TILES = (
     Tile(16, 1, 1, 1.0),  # 64 filters, 64 pixels
     Tile(32, 1, 1, 1.0),  # 128, 32
@@ -88,64 +111,78 @@ def takes(geometry: Geometry, kernels: Kernels) -> bool:
 
 def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
     """Return the work of a convolution whose weights and bias are constant."""
+    if not is_channels_last(geometry):
+        operands = tuple(one._replace(way="each") if one.way == "line" else one for one in epilogue.operands)
+        epilogue = epilogue._replace(operands=operands)
+    defined = {"VECTORS": int(input_info(layer, 0).dtype is DType.FLOAT32), **epilogue.defined(4)}
+
+    def values(geometry: Geometry) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        weights, bias = reals(layer, 1), reals(layer, 2)
+        assert weights is not None
+        none = np.zeros(geometry.groups * geometry.filters, np.float32)
+        return geometry.matrix(weights), none if bias is None else bias.astype(np.float32)
+
+    return summed(layer, geometry, kernels, Sums(epilogue.source(4), defined, epilogue.arguments, values))
+
+
+def summed(layer: Layer, geometry: Geometry, kernels: Kernels, sums: Sums) -> Work:
+    """Return the work of sums of products with constant weights."""
     launches: list[Launch] = []
     scratch = 0
     for phase in geometry.phases():
-        more, floats = _launches(layer, phase, kernels, epilogue)
+        more, totals = _launches(layer, phase, kernels, sums)
         launches += more
-        scratch = max(scratch, floats * 4)
+        scratch = max(scratch, totals * 4)
     return Work(tuple(launches), scratch)
 
 
-def _launches(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> tuple[list[Launch], int]:
-    """Return the launches for a phase of a convolution, and the floats of their scratch memory."""
+def _launches(layer: Layer, geometry: Geometry, kernels: Kernels, sums: Sums) -> tuple[list[Launch], int]:
+    """Return the launches for a phase of a convolution, and the sums in their scratch memory."""
     pixels = geometry.batch * geometry.pixels
-    depth = -(-max(geometry.depth, 1) // _DEPTH) * _DEPTH
-    tile, splits = choose(geometry, kernels.compute_units)
+    terms = geometry.depth // max(geometry.channels, 1) * -(-geometry.channels // sums.factors)
+    depth = -(-max(terms, 1) // _DEPTH) * _DEPTH
+    tile, splits = choose(geometry, kernels.compute_units, depth)
     tile = TILES[kernels.choose("tile", TILES.index(tile) + 1, *range(1, len(TILES) + 1)) - 1]
     splits = kernels.choose("splits", splits, 2 * splits, splits // 2, 1)
     slices = -(-depth // _DEPTH // splits) * _DEPTH
     splits = -(-depth // slices)
-    is_last, dtype = is_channels_last(geometry), input_info(layer, 0).dtype
+    is_last = is_channels_last(geometry)
     given = np.zeros((), _STRUCT)
     for name in ("in_at", "out_at", "out_from", "groups", "channels", "filters", *_PAIRS):
         given[name] = getattr(geometry, name)
     given["pixels"], given["padded"] = pixels, -(-geometry.filters // tile.filters) * tile.filters
-    given["depth"], given["slices"], given["splits"], given["terms"] = depth, slices, splits, geometry.depth
-    given["in_fours"] = _is_in_fours(geometry, is_last)
-    if not is_last:
-        operands = tuple(one._replace(way="each") if one.way == "line" else one for one in epilogue.operands)
-        epilogue = epilogue._replace(operands=operands)
+    given["depth"], given["slices"], given["splits"], given["terms"] = depth, slices, splits, terms
+    given["in_fours"], given["outside"] = _is_in_fours(geometry, is_last), sums.outside
     defined = {
-        "T": TYPES[dtype],
+        "T": TYPES[input_info(layer, 0).dtype],
         "FILTER_LANES": tile.lanes,
         "FILTER_QUADS": tile.filter_quads,
         "PIXEL_QUADS": tile.pixel_quads,
         "CHANNELS_LAST": int(is_last),
         "POINTWISE": int(_is_pointwise(geometry)),
-        "VECTORS": int(dtype is DType.FLOAT32),
-        **epilogue.defined(4),
+        **sums.defined,
     }
-    files = f"{epilogue.source(4)} convolution/gathered.cl"
-    weights, bias = _packed(layer, geometry, depth, int(given["padded"]))
-    constants = (ConstantArray(weights), ConstantArray(bias), ConstantArray(_table(geometry, depth)))
+    files = f"{sums.files} convolution/gathered.cl"
+    weights, bias = sums.values(geometry)
+    packed = ConstantArray(_packed(weights, sums.factors, depth, int(given["padded"])))
+    constants = (packed, ConstantArray(bias), ConstantArray(_table(geometry, sums.factors, depth)))
     sizes = (-(-pixels // tile.pixels) * _GROUP, -(-geometry.filters // tile.filters), geometry.groups * splits)
-    arguments = (Input(), *constants, Scratch(), Output(), given, *epilogue.arguments)
+    arguments = (Input(), *constants, Scratch(), Output(), given, *sums.arguments)
     launches = [Launch(kernels.get(files, "convolve", **defined), arguments, sizes, (_GROUP, 1, 1))]
     if splits > 1:
         items, group = kernels.each(geometry.results)
-        finishing = (Scratch(), ConstantArray(bias), Output(), given, np.uint32(geometry.results), *epilogue.arguments)
+        finishing = (Scratch(), ConstantArray(bias), Output(), given, np.uint32(geometry.results), *sums.arguments)
         launches.append(Launch(kernels.get(files, "finish", **defined), finishing, items, group))
     return launches, splits * geometry.results if splits > 1 else 1
 
 
-def choose(geometry: Geometry, compute_units: int) -> tuple[Tile, int]:
-    """Return the tile of a convolution, and into how many parts its sums are split.
+def choose(geometry: Geometry, compute_units: int, terms: int) -> tuple[Tile, int]:
+    """Return the tile of a convolution, and into how many parts its sums of terms are split.
 
     They take the least time by what they multiply, padding included, in as many rounds as it takes
     the compute units.
     """
-    slices = -(-max(geometry.depth, 1) // _DEPTH)
+    slices = -(-terms // _DEPTH)
     best, least = (TILES[0], 1), float("inf")
     for tile in TILES:
         groups = _groups(geometry, tile)
@@ -180,23 +217,25 @@ def _is_in_fours(geometry: Geometry, is_last: bool) -> bool:
     return is_joined and geometry.pixels % 4 == 0 and geometry.out_from % 4 == 0
 
 
-def _packed(layer: Layer, geometry: Geometry, depth: int, padded: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return weights [group, depth, filter], padded, and bias [group * filter]."""
-    weights, bias = reals(layer, 1), reals(layer, 2)
-    assert weights is not None
-    packed = np.zeros((geometry.groups, depth, padded), np.float32)
-    matrix = geometry.matrix(weights).reshape(geometry.groups, geometry.filters, geometry.depth)
-    packed[:, : geometry.depth, : geometry.filters] = matrix.swapaxes(1, 2)
-    return packed, np.zeros(geometry.groups * geometry.filters, np.float32) if bias is None else bias.astype(np.float32)
+def _packed(weights: npt.NDArray[Any], factors: int, depth: int, padded: int) -> npt.NDArray[Any]:
+    """Return weights [group, term, filter, factor]; zeros are behind channels, terms, filters."""
+    groups, filters, rows, columns, channels = weights.shape
+    whole = -(-channels // factors) * factors
+    wide = np.zeros((groups, filters, rows * columns, whole), weights.dtype)
+    wide[..., :channels] = weights.reshape(groups, filters, rows * columns, channels)
+    terms = wide.reshape(groups, filters, rows * columns * (whole // factors), factors)
+    packed = np.zeros((groups, depth, padded, factors), weights.dtype)
+    packed[:, : terms.shape[2], :filters] = terms.swapaxes(1, 2)
+    return packed
 
 
-def _table(geometry: Geometry, depth: int) -> npt.NDArray[np.int32]:
-    """Return rows, columns and elements of the input from the first term of a sum to each."""
+def _table(geometry: Geometry, factors: int, depth: int) -> npt.NDArray[np.int32]:
+    """Return of each term the row, column and element from those of the first, and its channels."""
     table = np.zeros((depth, 4), np.int64)
-    table[geometry.depth :, 0] = -LARGEST_POSITION  # outside of every image
-    shape = (*geometry.taps, geometry.channels)
+    table[:, 0] = -LARGEST_POSITION  # outside of every image
+    shape = (*geometry.taps, -(-geometry.channels // factors))
     row, column, channel = (one.reshape(-1) for one in np.indices(shape))
-    row, column = row * geometry.between[0], column * geometry.between[1]
-    table[: geometry.depth, 0], table[: geometry.depth, 1] = row, column
-    table[: geometry.depth, 2] = row * geometry.in_at[2] + column * geometry.in_at[3] + channel * geometry.in_at[1]
+    row, column, channel = row * geometry.between[0], column * geometry.between[1], channel * factors
+    element = row * geometry.in_at[2] + column * geometry.in_at[3] + channel * geometry.in_at[1]
+    table[: len(row)] = np.stack([row, column, element, geometry.channels - channel], 1)
     return (table & 0xFFFFFFFF).astype(np.uint32).view(np.int32)  # sums of these wrap around to the right place

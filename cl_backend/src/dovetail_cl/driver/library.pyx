@@ -108,6 +108,18 @@ cdef str _subgroup_language(cl_device_id device):
     return "CL2.0" if is_second and "cl_khr_subgroups" in _text(device, CL_DEVICE_EXTENSIONS).split() else ""
 
 
+cdef str _dot_language(cl_device_id device):
+    """The OpenCL C in which four products of bytes are one; empty: none, or the driver says that it is slow."""
+    cdef cl_uint accelerated[6]     # of signed integers first
+    if "cl_khr_integer_dot_product" not in _text(device, CL_DEVICE_EXTENSIONS).split():
+        return ""
+    code = CL.clGetDeviceInfo(
+        device, CL_DEVICE_INTEGER_DOT_PRODUCT_ACCELERATION_PROPERTIES_4x8BIT_PACKED, sizeof(accelerated), accelerated, NULL)
+    if code == CL_SUCCESS and not accelerated[0]:
+        return ""
+    return "CL3.0" if "__opencl_c_integer_dot_product_input_4x8bit_packed" in _features(device) else "CL1.2"
+
+
 cdef list _devices_of(cl_platform_id platform):
     cdef cl_uint count = 0
     cdef cl_device_id found[64]
@@ -170,6 +182,7 @@ def _listed():
                 "divides_exactly": bool(_number(device, CL_DEVICE_SINGLE_FP_CONFIG) & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT),
                 "subgroups": _number(device, CL_DEVICE_MAX_NUM_SUB_GROUPS),
                 "subgroup_language": _subgroup_language(device),
+                "dot_language": _dot_language(device),
                 # PoCL compiles a kernel once more for each size of group that it meets.
                 "compiles_late": _platform_text(platforms[i], CL_PLATFORM_NAME) == "Portable Computing Language",
             })

@@ -18,7 +18,7 @@ from ..elementwise import argument, input_info
 from ..elementwise.epilogue import NONE
 from ..kernels import TYPES, Kernels, Work
 from ..matrices.geometry import matmul
-from . import depthwise
+from . import depthwise, groups
 from .arithmetic import SOURCE
 from .scaling import Scaling, scaling_of, whole_weights
 
@@ -56,6 +56,8 @@ def create(layer: Layer, kernels: Kernels) -> Work:
             return depthwise.create(layer, geometry, scaling, kernels)
         parts = [_tiles(layer, phase, scaling, kernels) for phase in geometry.phases()]
         return Work(tuple(launch for launch, _ in parts), max(scratch for _, scratch in parts))
+    if is_constant and is_small and geometry.results and groups.takes(layer, geometry, scaling, kernels):
+        return groups.create(layer, geometry, scaling, kernels)
     return _direct(layer, geometry, scaling, kernels)
 
 
@@ -187,10 +189,14 @@ def _matmul(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of a product of matrices: by tiles if the right one is constant and alone."""
     product = matmul(layer, NONE)
     a, b = product.a, product.b
-    if kernels.is_cpu and b.values is not None and not product.batch and a.depth == 1 and product.rows * product.columns:
+    if b.values is not None and not product.batch and a.depth == 1 and product.rows * product.columns:
         geometry = _lines(product.rows, product.columns, product.depth, a.line, (0, b.line, b.depth, 0, 0))
-        launch, scratch = _tiles(layer, geometry, scaling_of(layer, product.columns), kernels)
-        return Work((launch,), scratch)
+        scaling = scaling_of(layer, product.columns)
+        if kernels.is_cpu:
+            launch, scratch = _tiles(layer, geometry, scaling, kernels)
+            return Work((launch,), scratch)
+        if groups.takes(layer, geometry, scaling, kernels):
+            return groups.create(layer, geometry, scaling, kernels)
     rank = len(product.batch)
     names = ("rows", "columns", "depth", "a_line", "a_depth", "b_line", "b_depth")
     struct = [("size", np.uint32, rank + 1), ("step", np.uint32, (rank + 1, 2)), *((name, np.uint32) for name in names)]
