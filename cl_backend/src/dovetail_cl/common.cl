@@ -20,13 +20,17 @@ typedef uint index;
 #define REAL(x) x##f
 #endif
 
+// Declare the share that a work item has of n items, which are neighbours: from i to before end.
+#define SHARE(i, end, n)                                                                           \
+    const index each_##i = ((n) + (index)get_global_size(0) - 1) / (index)get_global_size(0);      \
+    index i = min((n), each_##i * (index)get_global_id(0));                                        \
+    const index end = min((n), i + each_##i)
+
 // Walk over n items. A work item of a CPU takes neighbours, so that the compiler makes vectors of
 // them; those of a GPU take turns, so that neighbours read neighbouring memory.
 #if ON_CPU
 #define EACH(i, n)                                                                                 \
-    const index each_##i = ((n) + (index)get_global_size(0) - 1) / (index)get_global_size(0);      \
-    const index from_##i = min((n), each_##i * (index)get_global_id(0));                           \
-    const index to_##i = min((n), from_##i + each_##i);                                            \
+    SHARE(from_##i, to_##i, n);                                                                    \
     for (index i = from_##i; i < to_##i; ++i)
 #else
 #define EACH(i, n) for (index i = get_global_id(0); i < (n); i += get_global_size(0))

@@ -48,20 +48,10 @@ def seen_through(slot: OutputSlot, may_pass: Callable[[Layer], bool]) -> Strided
     while rearranges(slot.layer) and may_pass(slot.layer) and (source := slot.layer.inputs[0].source) is not None:
         passed.append(slot.layer)
         slot = source
-        sizes: tuple[int, ...] = slot.known_info.sizes
-        strides: tuple[int, ...] | None = contiguous(sizes)
-        for layer in reversed(passed):
-            assert strides is not None
-            result = layer.output.known_info.sizes
-            if isinstance(layer.descriptor, Permute):
-                strides = tuple(strides[axis] for axis in layer.descriptor.order(len(sizes)))
-            else:
-                strides = reshaped(sizes, strides, result)
-            if strides is None:
-                return found
-            sizes = result
-        assert strides is not None
-        found = Strided(slot, sizes, strides, tuple(passed))
+        through = _followed(slot, passed, forward=True)
+        if through is None:
+            break
+        found = through
     return found
 
 
@@ -80,22 +70,36 @@ def written_through(slot: OutputSlot, may_pass: Callable[[Layer], bool]) -> Stri
             break
         passed.append(layer)
         slot = layer.output
-        sizes: tuple[int, ...] = slot.known_info.sizes
-        strides: tuple[int, ...] | None = contiguous(sizes)
-        for one in reversed(passed):
-            assert strides is not None
-            before = input_info(one, 0).sizes
-            if isinstance(one.descriptor, Permute):
-                order = one.descriptor.order(len(sizes))
-                strides = tuple(strides[order.index(axis)] for axis in range(len(sizes)))
-            else:
-                strides = reshaped(sizes, strides, before)
-            if strides is None:
-                return found
-            sizes = before
-        assert strides is not None
-        found = Strided(slot, sizes, strides, tuple(passed))
+        through = _followed(slot, passed, forward=False)
+        if through is None:
+            break
+        found = through
     return found
+
+
+def _followed(slot: OutputSlot, passed: Sequence[Layer], *, forward: bool) -> Strided | None:
+    """Return the tensor at the other end of some layers as a view of this one; None: it is no view.
+
+    Args:
+        slot: Whose elements they are.
+        passed: The layers, from the other end to this one.
+        forward: They make the other one of this one; else this one of the other one.
+    """
+    sizes = slot.known_info.sizes
+    strides = contiguous(sizes)
+    for layer in reversed(passed):
+        shape = layer.output.known_info.sizes if forward else input_info(layer, 0).sizes
+        if isinstance(layer.descriptor, Permute):
+            order = layer.descriptor.order(len(sizes))
+            axes = order if forward else [order.index(axis) for axis in range(len(sizes))]
+            strides = tuple(strides[axis] for axis in axes)
+        else:
+            viewed = reshaped(sizes, strides, shape)
+            if viewed is None:
+                return None
+            strides = viewed
+        sizes = shape
+    return Strided(slot, sizes, strides, tuple(passed))
 
 
 def within(seen: Strided, columns: int, total: int) -> Strided | None:

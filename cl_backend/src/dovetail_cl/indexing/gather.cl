@@ -9,9 +9,7 @@ __kernel void gather(TENSOR(const T, x), TENSOR(const I, indices), TENSOR(T, y),
     BEGIN(const I, indices);
     BEGIN(T, y);
 #if ON_CPU
-    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
-    uint i = min(n, each * (uint)get_global_id(0));
-    const uint end = min(n, i + each);
+    SHARE(i, end, n);
     uint row = i / inner, column = i - row * inner;
     uint lines = row / count, number = row - lines * count;
     while (i < end) {

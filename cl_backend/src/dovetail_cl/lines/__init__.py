@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.ground.records import NamedTuple
 
-from ..kernels import Kernels
+from ..driver.arguments import Argument, Launch
+from ..kernels import TYPES, Kernels, computed_type
 
 SOURCE = "lines/lines.cl"
 """What kernels over lines begin with."""
@@ -95,3 +97,35 @@ def spread(kernels: Kernels, lines: Lines, *, is_serial: bool = False) -> Form:
         return Form(defined, (min(walked, 64 * kernels.compute_units) * group,), (group,))
     least = max(1, _WORTH // max(lines.size * (1 if rows else lanes), 1))
     return Form(defined, *kernels.each(walked, least=least))
+
+
+def launch(
+    kernels: Kernels,
+    files: str,
+    name: str,
+    dtype: DType,
+    lines: Lines,
+    tensors: Sequence[Argument],
+    numbers: Sequence[Argument] = (),
+    *,
+    form: Form | None = None,
+    **defined: Any,
+) -> Launch:
+    """Return the launch of a kernel over lines.
+
+    Args:
+        kernels: Of the device.
+        files: Its sources, behind that of lines.
+        name: Of the kernel.
+        dtype: Of the elements; it says what is computed with.
+        lines: That are walked over.
+        tensors: Its arguments before the lines.
+        numbers: Those behind them.
+        form: How lines are spread; None: as `spread` says.
+        defined: What the sources want besides.
+    """
+    form = form or spread(kernels, lines)
+    types = {"C": computed_type(dtype), "X": TYPES[dtype], "IS_FLOAT": int(dtype.is_float)}
+    doubles = int(dtype is DType.FLOAT64)
+    kernel = kernels.get(f"{SOURCE} {files}", name, **form.defined, **types, DOUBLES=doubles, **defined)
+    return Launch(kernel, (*tensors, lines.argument, *numbers), form.sizes, form.group)

@@ -52,9 +52,7 @@ __kernel void pad(TENSOR(const T, x), TENSOR(T, y), const padding w, const ulong
     BEGIN(T, y);
     const uint width = w.count[0];
 #if ON_CPU
-    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
-    uint i = min(n, each * (uint)get_global_id(0));
-    const uint end = min(n, i + each);
+    SHARE(i, end, n);
     // Columns [inside, beyond) are those of the input.
     const uint inside = min((uint)max(-w.first[0], 0), width);
     const uint beyond = clamp((int)w.size[0] - w.first[0], (int)inside, (int)width);

@@ -13,7 +13,7 @@ from ..driver.arguments import Argument, ConstantArray, Input, Launch, Output, S
 from ..elementwise import argument, in_place, input_info, reals
 from ..elementwise.functions import literal
 from ..kernels import RAW, TYPES, Kernels, Work
-from ..lines import SOURCE, Lines, lanes_of, lines_along, spread
+from ..lines import Form, Lines, lanes_of, launch, lines_along
 from ..walking import Walk, broadcast, contiguous, walk
 
 
@@ -58,30 +58,21 @@ def _normalize(
 ) -> Launch:
     """Return the launch that normalizes lines; `parameters` by their index among the inputs."""
     descriptor: Any = layer.descriptor
-    form = spread(kernels, lines)
-    kernel = kernels.get(
-        f"{SOURCE} normalization/moments.cl",
+    types: dict[str, Any] = {name: parameters[index][1] for index, name in ((1, "S"), (2, "O")) if index in parameters}
+    return launch(
+        kernels,
+        "normalization/moments.cl",
         "normalize_lines",
-        **form.defined,
-        C="float",
-        IS_FLOAT=1,
-        X=TYPES[input_info(layer, 0).dtype],
+        input_info(layer, 0).dtype,
+        lines,
+        (argument(layer, 0), *(given for given, _ in parameters.values()), Output()),
+        (np.uint32(parts), np.uint32(period), np.float32(descriptor.epsilon)),
         CENTER=int(getattr(descriptor, "center", True)),
         HAS_SCALE=int(1 in parameters),
         HAS_OFFSET=int(2 in parameters),
         BY_POSITION=int(by_position),
-        **{name: parameters[index][1] for index, name in ((1, "S"), (2, "O")) if index in parameters},
+        **types,
     )
-    arguments = (
-        argument(layer, 0),
-        *(given for given, _ in parameters.values()),
-        Output(),
-        lines.argument,
-        np.uint32(parts),
-        np.uint32(period),
-        np.float32(descriptor.epsilon),
-    )
-    return Launch(kernel, arguments, form.sizes, form.group)
 
 
 def _layer(layer: Layer, kernels: Kernels) -> Work:
@@ -149,28 +140,20 @@ def _batch(layer: Layer, kernels: Kernels) -> Work:
     given = {"M": _parameter(layer, 3), "F": factor, "O": _parameter(layer, 2)}
     if has_variance:
         given["W"] = _parameter(layer, 4)
-    form = spread(kernels, lines)
-    kernel = kernels.get(
-        f"{SOURCE} normalization/batch.cl",
+    types: dict[str, Any] = {name: type_ for name, (_, type_) in given.items()}
+    normalized = launch(
+        kernels,
+        "normalization/batch.cl",
         "batch_normalize",
-        **form.defined,
-        C="float",
-        IS_FLOAT=1,
-        X=TYPES[info.dtype],
+        info.dtype,
+        lines,
+        (argument(layer, 0), *(one for one, _ in given.values()), Output()),
+        (np.uint32(within), np.uint32(channels), np.float32(descriptor.epsilon)),
         HAS_VARIANCE=int(has_variance),
         BY_POSITION=int(by_position),
-        **{name: type_ for name, (_, type_) in given.items()},
+        **types,
     )
-    arguments = (
-        argument(layer, 0),
-        *(one for one, _ in given.values()),
-        Output(),
-        lines.argument,
-        np.uint32(within),
-        np.uint32(channels),
-        np.float32(descriptor.epsilon),
-    )
-    return Work((Launch(kernel, arguments, form.sizes, form.group),), aliases=in_place(layer))
+    return Work((normalized,), aliases=in_place(layer))
 
 
 def _image(sizes: tuple[int, ...], layout: DataLayout) -> tuple[int, int, int]:
@@ -188,19 +171,17 @@ def _image(sizes: tuple[int, ...], layout: DataLayout) -> tuple[int, int, int]:
 def _norms(layer: Layer, kernels: Kernels) -> Work:
     descriptor: Any = layer.descriptor
     info = input_info(layer, 0)
-    lines = lines_along(info.sizes, descriptor.axis)
-    form = spread(kernels, lines)
-    kernel = kernels.get(
-        f"{SOURCE} normalization/norms.cl",
+    divided = launch(
+        kernels,
+        "normalization/norms.cl",
         "divide_by_norm",
-        **form.defined,
-        C="float",
-        IS_FLOAT=1,
-        X=TYPES[info.dtype],
+        info.dtype,
+        lines_along(info.sizes, descriptor.axis),
+        (argument(layer, 0), Output()),
+        (np.float32(descriptor.epsilon),),
         SQUARES=int(descriptor.p == 2),
     )
-    arguments = (argument(layer, 0), Output(), lines.argument, np.float32(descriptor.epsilon))
-    return Work((Launch(kernel, arguments, form.sizes, form.group),), aliases=in_place(layer))
+    return Work((divided,), aliases=in_place(layer))
 
 
 def _neighbours(layer: Layer, kernels: Kernels) -> Work:
@@ -209,25 +190,21 @@ def _neighbours(layer: Layer, kernels: Kernels) -> Work:
     lines = Lines(*_image(info.sizes, descriptor.layout))
     lanes = lanes_of(kernels) if kernels.is_cpu and lines.inner >= 4 else 1
     powers = {1.0: "(v)", 0.5: "sqrt(v)", 0.75: "(sqrt(v) * sqrt(sqrt(v)))"}
-    kernel = kernels.get(
-        f"{SOURCE} normalization/neighbours.cl",
+    steps = lines.outer * lines.size * -(-lines.inner // lanes)
+    divided = launch(
+        kernels,
+        "normalization/neighbours.cl",
         "divide_by_neighbours",
-        LANES=lanes,
-        ROWS=0,
-        GROUP=0,
-        C="float",
-        IS_FLOAT=1,
-        X=TYPES[info.dtype],
+        info.dtype,
+        lines,
+        (argument(layer, 0), Output()),
+        (
+            np.uint32((descriptor.size - 1) // 2),
+            np.uint32(descriptor.size // 2),
+            np.float32(descriptor.alpha / descriptor.size),
+            np.float32(descriptor.k),
+        ),
+        form=Form({"LANES": lanes, "ROWS": 0, "GROUP": 0}, *kernels.each(steps, least=max(1, 1024 // lanes))),
         **{"POWER(v)": powers.get(descriptor.beta, f"pow(v, (V){literal(descriptor.beta)})")},
     )
-    arguments = (
-        argument(layer, 0),
-        Output(),
-        lines.argument,
-        np.uint32((descriptor.size - 1) // 2),
-        np.uint32(descriptor.size // 2),
-        np.float32(descriptor.alpha / descriptor.size),
-        np.float32(descriptor.k),
-    )
-    steps = lines.outer * lines.size * -(-lines.inner // lanes)
-    return Work((Launch(kernel, arguments, *kernels.each(steps, least=max(1, 1024 // lanes))),))
+    return Work((divided,))

@@ -9,11 +9,11 @@ import numpy as np
 from dovetail import DType, Layer
 from dovetail.layers import ArgFunction
 
-from ..driver.arguments import Launch, Output
+from ..driver.arguments import Output
 from ..elementwise import argument, in_place, input_info
 from ..elementwise.functions import mathematics
 from ..kernels import TYPES, Kernels, Work, computed_type
-from ..lines import SOURCE, lines_along, spread
+from ..lines import launch, lines_along, spread
 from .reducing import FUNCTIONS, reduce
 
 
@@ -38,64 +38,61 @@ def _softmax(layer: Layer, kernels: Kernels) -> Work:
     lines = lines_along(info.sizes, descriptor.axis)
     # Lanes that are not there weigh nothing, being infinite: a factor of 0 would make them NaN.
     form = spread(kernels, lines, is_serial=descriptor.beta == 0.0)
-    kernel = kernels.get(
-        f"{SOURCE} {mathematics(form.defined['LANES'])} reduction/softmax.cl",
+    normalized = launch(
+        kernels,
+        f"{mathematics(form.defined['LANES'])} reduction/softmax.cl",
         "softmax",
-        **form.defined,
-        C="float",
-        IS_FLOAT=1,
-        X=TYPES[info.dtype],
+        info.dtype,
+        lines,
+        (argument(layer, 0), Output()),
+        (np.float32(descriptor.beta),),
+        form=form,
         LOGARITHM=int(descriptor.log),
         KEEPS=int(info.dtype is DType.FLOAT32 and not descriptor.log),
     )
-    arguments = (argument(layer, 0), Output(), lines.argument, np.float32(descriptor.beta))
-    return Work((Launch(kernel, arguments, form.sizes, form.group),), aliases=in_place(layer))
+    return Work((normalized,), aliases=in_place(layer))
 
 
 def _extreme(layer: Layer, kernels: Kernels) -> Work:
     descriptor: Any = layer.descriptor
     info = input_info(layer, 0)
-    lines = lines_along(info.sizes, descriptor.axis)
-    form = spread(kernels, lines)
     wanted = descriptor.function is ArgFunction.MAX
     computed = computed_type(info.dtype)
     if info.dtype.is_float:
         neutral = "(-INFINITY)" if wanted else "INFINITY"
     else:
         neutral = f"{TYPES[info.dtype].upper()}_{'MIN' if wanted else 'MAX'}"
-    kernel = kernels.get(
-        f"{SOURCE} reduction/extreme.cl",
+    ahead: dict[str, Any] = {"AHEAD(a, b)": "((a) > (b))" if wanted else "((a) < (b))"}
+    found = launch(
+        kernels,
+        "reduction/extreme.cl",
         "extreme",
-        **form.defined,
-        C=computed,
-        IS_FLOAT=int(info.dtype.is_float),
-        X=TYPES[info.dtype],
+        info.dtype,
+        lines_along(info.sizes, descriptor.axis),
+        (argument(layer, 0), Output()),
         Y=TYPES[descriptor.dtype],
         P="int" if computed in ("float", "int") else "long",
-        DOUBLES=int(info.dtype is DType.FLOAT64),
         NEUTRAL=neutral,
         OF="MAX_OR_NAN" if wanted else "MIN_OR_NAN",
-        **{"AHEAD(a, b)": "((a) > (b))" if wanted else "((a) < (b))"},
+        **ahead,
         LAST=int(descriptor.select_last),
     )
-    return Work((Launch(kernel, (argument(layer, 0), Output(), lines.argument), form.sizes, form.group),))
+    return Work((found,))
 
 
 def _running_sum(layer: Layer, kernels: Kernels) -> Work:
     descriptor: Any = layer.descriptor
     info = input_info(layer, 0)
     lines = lines_along(info.sizes, descriptor.axis)
-    form = spread(kernels, lines, is_serial=True)
-    kernel = kernels.get(
-        f"{SOURCE} reduction/running.cl",
+    summed = launch(
+        kernels,
+        "reduction/running.cl",
         "running_sum",
-        **form.defined,
-        C=computed_type(info.dtype),
-        DOUBLES=int(info.dtype is DType.FLOAT64),
-        IS_FLOAT=int(info.dtype.is_float),
-        X=TYPES[info.dtype],
+        info.dtype,
+        lines,
+        (argument(layer, 0), Output()),
+        form=spread(kernels, lines, is_serial=True),
         EXCLUSIVE=int(descriptor.exclusive),
         REVERSE=int(descriptor.reverse),
     )
-    arguments = (argument(layer, 0), Output(), lines.argument)
-    return Work((Launch(kernel, arguments, form.sizes, form.group),), aliases=in_place(layer))
+    return Work((summed,), aliases=in_place(layer))

@@ -20,9 +20,8 @@ __kernel void nearest(TENSOR(const T, x), TENSOR(T, y), CONSTANT(int, tables), c
     BEGIN(T, y);
     BEGIN(const int, tables);
 #if ON_CPU
-    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
-    uint i = min(n, each * (uint)get_global_id(0));
-    const uint end = min(n, i + each), width = w.size[0];
+    SHARE(i, end, n);
+    const uint width = w.size[0];
     uint row = i / width, column = i - row * width;
     while (i < end) {
         const uint stop = min(width, column + end - i);

@@ -63,9 +63,7 @@ __kernel void resample(TENSOR(const A, x), TENSOR(Y, y), CONSTANT(int, first), C
     BEGIN(const int, positions);
     BEGIN(const float, weights);
 #if ON_CPU
-    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
-    uint i = min(n, each * (uint)get_global_id(0));
-    const uint end = min(n, i + each);
+    SHARE(i, end, n);
     uint row = i / inner, column = i - row * inner;
     uint outer = row / wanted, j = row - outer * wanted;
     while (i < end) {

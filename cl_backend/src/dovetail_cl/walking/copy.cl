@@ -51,9 +51,8 @@ __kernel void copy(TENSOR(const T, x), TENSOR(T, y), const places w, const uint 
     BEGIN(T, y);
     position here;
 #if ON_CPU
-    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
-    uint i = min(n, each * (uint)get_global_id(0));
-    const uint end = min(n, i + each), length = w.size[0];
+    SHARE(i, end, n);
+    const uint length = w.size[0];
     if (i == end) {
         return;
     }
@@ -234,9 +233,7 @@ __kernel void take_turns(TENSOR(const T, x), TENSOR(T, y), const places w, const
     BEGIN(T, y);
     position here;
     const uint rows = w.size[0], length = w.size[1];
-    const uint each = (n + (uint)get_global_size(0) - 1) / (uint)get_global_size(0);
-    uint i = min(n, each * (uint)get_global_id(0));
-    const uint end = min(n, i + each);
+    SHARE(i, end, n);
     if (i == end) {
         return;
     }
