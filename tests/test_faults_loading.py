@@ -442,7 +442,7 @@ def test_flags_and_handlers_that_native_code_changes(scene, built):
         lambda text: text[: len(text) // 2],
         lambda text: b"\xff" + text[1:],
         lambda text: b"[" * 10_000,
-        lambda text: text.replace(b'"format": 1', b'"format": 0'),
+        lambda text: text.replace(b'"format": 2', b'"format": 0'),
         lambda text: text.replace(b"cpython-3", b"cpython-2"),
         lambda text: text.replace(b'"core": "', b'"core": "9'),
         lambda text: json.dumps({**json.loads(text), "notes": 7}).encode(),

@@ -12,7 +12,7 @@ import pytest
 from dovetail.discovery import verdicts
 from dovetail.discovery.candidates import Candidate
 from dovetail.discovery.content import Files
-from dovetail.discovery.verdicts import Verdict, VerdictStore
+from dovetail.discovery.verdicts import Verdict, VerdictStore, leads_of
 
 CANDIDATE = Candidate("Fake", "fake:Backend", "fake", "1.0", "fake:Backend")
 
@@ -90,23 +90,57 @@ def test_driver_that_was_replaced_ends_a_verdict(cache: Path, files: Files, tmp_
     assert VerdictStore().passed(CANDIDATE, files) is None
 
 
+@pytest.mark.parametrize("code", ["", "PROBE_CRASHED"])
+def test_another_way_to_drivers_ends_a_verdict(
+    cache: Path, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """A variable or a folder, of those that the manifest names, leads to another driver."""
+    folder, library = tmp_path / "drivers", tmp_path / "other.so"
+    folder.mkdir()
+    library.write_bytes(b"1")
+    candidate = CANDIDATE._replace(manifest={"drivers": ["ACME_DRIVER", str(folder)]})
+
+    def holds() -> bool:
+        store = VerdictStore()
+        return (store.quarantined(candidate, lambda: files) if code else store.passed(candidate, files)) is not None
+
+    def keep() -> None:
+        VerdictStore().keep(verdict_on(files, code=code, leads=leads_of(candidate)))
+        assert holds()
+
+    keep()
+    monkeypatch.setenv("ACME_DRIVER", str(library))
+    assert not holds()
+    keep()
+    library.write_bytes(b"22")  # where a variable leads to counts as well
+    assert not holds()
+    keep()
+    (folder / "acme.icd").write_text("libacme.so")
+    assert not holds()
+    keep()
+    monkeypatch.setenv("ELSE", "other")
+    assert holds()
+    monkeypatch.delenv("ACME_DRIVER")
+    assert not holds()
+
+
 def test_quarantine_counts_and_is_released(cache: Path, files: Files) -> None:
     for count in (1, 2):
         VerdictStore().keep(verdict_on(files, code="PROBE_CRASHED", reason="it crashed", signal=11))
-        found = VerdictStore().quarantined("Fake", lambda: files)
+        found = VerdictStore().quarantined(CANDIDATE, lambda: files)
         assert found is not None
         assert (found.count, found.signal) == (count, 11)
         assert VerdictStore().passed(CANDIDATE, files) is None
     assert [one.id for one in VerdictStore().quarantine()] == ["Fake"]
     assert VerdictStore().release("Fake")
-    assert VerdictStore().quarantined("Fake", lambda: files) is None
+    assert VerdictStore().quarantined(CANDIDATE, lambda: files) is None
     assert not VerdictStore().release("Fake")
 
 
 def test_new_content_leaves_the_quarantine(cache: Path, files: Files) -> None:
     VerdictStore().keep(verdict_on(files, code="PROBE_TIMEOUT", reason="it hung"))
     Path(files.names["library.so"]).write_bytes(b"repaired")
-    assert VerdictStore().quarantined("Fake", lambda: files) is None
+    assert VerdictStore().quarantined(CANDIDATE, lambda: files) is None
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o775])

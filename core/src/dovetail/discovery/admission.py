@@ -15,7 +15,7 @@ from .candidates import Candidate
 from .content import Files, check_libraries, check_lock, files_of
 from .manifest import claims_of
 from .reasons import QUARANTINING, Step
-from .verdicts import Verdict, VerdictStore
+from .verdicts import Verdict, VerdictStore, leads_of
 
 if TYPE_CHECKING:
     from .probe import Outcome
@@ -59,7 +59,7 @@ def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: b
         check_lock(candidate, files, lock)
     if known is None:
         claims_of(candidate.manifest, candidate.path)
-    quarantined = store.quarantined(candidate.id, lambda: files)
+    quarantined = store.quarantined(candidate, lambda: files)
     if quarantined is not None:
         raise quarantined.refusal
     if known is not None:
@@ -73,6 +73,7 @@ def _try(candidate: Candidate, files: Files, store: VerdictStore) -> Admission:
     from .probe import ProbeError, probe  # with all that a child process takes; a backend that is known needs none of it
 
     identity, stamps, stamped_ns = store.identify(files)
+    leads = leads_of(candidate)
     try:
         outcome = probe(candidate, files)
     except ProbeError as error:
@@ -83,7 +84,7 @@ def _try(candidate: Candidate, files: Files, store: VerdictStore) -> Admission:
         state, text, hint = outcome.unavailable
         details: dict[str, Any] = {"state": state} if state else {}
         raise BackendUnavailableError(text, hint=hint or None, **details)
-    verdict = Verdict(candidate.id, identity, stamps=stamps, stamped_ns=stamped_ns)
+    verdict = Verdict(candidate.id, identity, leads=leads, stamps=stamps, stamped_ns=stamped_ns)
     if outcome.refusal is not None:
         if outcome.is_lasting and outcome.refusal.code in QUARANTINING:
             _quarantine(verdict, outcome, store)

@@ -18,7 +18,9 @@ names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
   `IBackend` in it ("Backend");
 - `version`, `vendor`: for people;
 - `claims`: which layers it takes, see `claims.py`; read when the backend is first used;
-- `bit_exact`, `deviations`, `late_failure`: promises, see `promises.py`; read by tools.
+- `bit_exact`, `deviations`, `late_failure`: promises, see `promises.py`; read by tools;
+- `drivers`: environment variables, and absolute paths of files and folders, by which it finds its
+  drivers: where one changes, it is tried again before it is loaded.
 
 Fields of other names are left to later versions of the format.
 """
@@ -54,6 +56,7 @@ _OPTIONAL: dict[str, type] = {
     "bit_exact": dict,
     "deviations": dict,
     "late_failure": dict,
+    "drivers": list,
 }
 _LARGEST_NUMBER = 1_000_000_000
 
@@ -170,6 +173,8 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
     library = manifest.get("library", "lib.so")
     if library in ("", ".", "..") or "/" in library or "\\" in library:
         raise malformed(f"'library' in the manifest must be the name of a file beside it, not {shown(library)}")
+    if not all(isinstance(name, str) and name and "\0" not in name for name in manifest.get("drivers", [])):
+        raise malformed(f"'drivers' in the manifest must list variables and paths, not {shown(manifest['drivers'])}")
     for name in ("module", "attribute"):
         if not all(part.isidentifier() for part in manifest.get(name, "some").split(".")):
             raise malformed(f"{name!r} in the manifest must be a Python name, not {shown(manifest[name])}")

@@ -188,7 +188,7 @@ class Registry:
             return  # so that listing need not import what remembers verdicts
         from .content import files_of
 
-        verdict = self.verdicts.quarantined(candidate.id, lambda: files_of(candidate))
+        verdict = self.verdicts.quarantined(candidate, lambda: files_of(candidate))
         if verdict is not None:
             entry.row = refused(entry.row, verdict.refusal)
 

@@ -2,10 +2,10 @@
 
 It tells which passed, so that they need not be tried again, and which must not be.
 
-A verdict holds for the same content of the backend, the same core, the same Python and the same
-drivers. It lies in one small file per backend, written whole and renamed; one that is damaged, or
-that others could have written, counts for nothing. Where nothing can be written, verdicts last as
-long as the process.
+A verdict holds for the same content of the backend, the same core, the same Python, the same
+drivers, and as long as what its manifest names leads to them. It lies in one small file per
+backend, written whole and renamed; one that is damaged, or that others could have written, counts
+for nothing. Where nothing can be written, verdicts last as long as the process.
 """
 
 from __future__ import annotations
@@ -31,10 +31,14 @@ from .entry_points import RACY_NS, version_of
 from .reasons import ReasonCode, Refused
 
 _log = Log("dovetail")
-_FORMAT = 1
+_FORMAT = 2
+_MOST_INSIDE = 64  # files of a folder that are looked at: drivers are few
 
 Library = tuple[str, int, int]
 """A shared library outside the backend: path, size, time of last change."""
+
+Lead = tuple[str, str, int, int]
+"""Something by which drivers are found: its name, what it says, size and time of what is there."""
 
 
 class Identity(NamedTuple):
@@ -61,6 +65,7 @@ class Verdict(Record):
         reason: What happened, as a sentence.
         notes: What else was seen, such as side effects, and what the self-test ran.
         drivers: Libraries outside the backend that it loaded.
+        leads: What its manifest names by which drivers are found, as it was.
         signal: The signal that ended the child, or 0.
         trace: Where it was, as far as the child could tell.
         count: How often that happened.
@@ -75,6 +80,7 @@ class Verdict(Record):
     reason: str = ""
     notes: list[str] = field(default_factory=list)
     drivers: list[Library] = field(default_factory=list)
+    leads: list[Lead] = field(default_factory=list)
     signal: int = 0
     trace: str = ""
     count: int = 1
@@ -90,6 +96,30 @@ class Verdict(Record):
         text = f"in quarantine since {when}: {self.reason}"
         hint = f"{code.remedy}; to try it again: dovetail quarantine release {self.id}"
         return Refused(code, text, hint=hint, signal=self.signal, trace=self.trace, count=self.count)
+
+
+def leads_of(candidate: Candidate) -> list[Lead]:
+    """Return what a manifest names under `drivers`, as it is now, with the files in its folders."""
+    found: list[Lead] = []
+    for name in (candidate.manifest or {}).get("drivers", ()):
+        text = name if name.startswith("/") else os.environ.get(name, "")
+        found.append((name, text, *_seen(text)))
+        if text.startswith("/") and os.path.isdir(text):
+            try:
+                inside = sorted(os.listdir(text))[:_MOST_INSIDE]
+            except OSError:
+                continue
+            found += [(name, one, *_seen(os.path.join(text, one))) for one in inside]
+    return found
+
+
+def _seen(path: str) -> tuple[int, int]:
+    """Return size and time of last change; -1 twice where nothing is."""
+    try:
+        facts = os.stat(path) if path.startswith("/") else None
+    except (OSError, ValueError):
+        facts = None
+    return (facts.st_size, facts.st_mtime_ns) if facts is not None else (-1, -1)
 
 
 def python_tag() -> str:
@@ -129,7 +159,7 @@ class VerdictStore:
     def passed(self, candidate: Candidate, files: Files) -> Verdict | None:
         """Return the verdict by which a candidate need not be tried, or None."""
         verdict = self._read("passed", candidate.id)
-        if verdict is None or verdict.code or not self._holds(verdict, files):
+        if verdict is None or verdict.code or verdict.leads != leads_of(candidate) or not self._holds(verdict, files):
             return None
         for path, size, modified_ns in verdict.drivers:
             try:
@@ -140,13 +170,15 @@ class VerdictStore:
                 return None
         return verdict
 
-    def quarantined(self, id: str, files: Callable[[], Files]) -> Verdict | None:
+    def quarantined(self, candidate: Candidate, files: Callable[[], Files]) -> Verdict | None:
         """Return why a backend must not be tried again, or None.
 
         Files are looked at only if there is an entry.
         """
-        verdict = self._read("quarantine", id)
-        if verdict is None or verdict.code not in ReasonCode.__members__ or not self._holds(verdict, files()):
+        verdict = self._read("quarantine", candidate.id)
+        if verdict is None or verdict.code not in ReasonCode.__members__ or verdict.leads != leads_of(candidate):
+            return None
+        if not self._holds(verdict, files()):
             return None
         return verdict
 
@@ -263,8 +295,9 @@ def _parsed(text: bytes, id: str) -> Verdict:
         raise ValueError("it is of another format")
     identity = Identity(**fields.pop("identity"))
     drivers = [(str(path), int(size), int(modified)) for path, size, modified in fields.pop("drivers")]
+    leads = [(str(name), str(says), int(size), int(modified)) for name, says, size, modified in fields.pop("leads")]
     stamps = [(str(name), int(a), int(b), int(c), int(d)) for name, a, b, c, d in fields.pop("stamps")]
-    verdict = Verdict(identity=identity, drivers=drivers, stamps=stamps, **fields)
+    verdict = Verdict(identity=identity, drivers=drivers, leads=leads, stamps=stamps, **fields)
     wanted: dict[str, type] = {"id": str, "code": str, "reason": str, "notes": list, "signal": int, "trace": str} | {
         "count": int,
         "time": float,
