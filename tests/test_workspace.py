@@ -112,7 +112,7 @@ def test_prose_fits_its_columns(root):
     long = [
         f"{path.relative_to(root)}:{number}"
         for path in tracked(root)
-        if path.suffix in {".c", ".cpp", ".h", ".pxd", ".pxi", ".pyx"}
+        if path.suffix in {".c", ".cl", ".cpp", ".h", ".pxd", ".pxi", ".pyx"}
         for number, line in prose(path.read_text("utf-8").split("\n"), path.suffix.startswith(".p"))
         if len(line) > PROSE
     ]

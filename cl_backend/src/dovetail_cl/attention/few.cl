@@ -1,5 +1,5 @@
-// y = softmax(scores of q and k) v of few rows on a CPU, bound by how fast k and v can be read: a work
-// item has a row of a head, and takes all keys, KEYS at a time. It needs little local memory.
+// y = softmax(scores of q and k) v of few rows on a CPU, bound by how fast k and v can be read: a
+// work item has a row of a head, and takes all keys, KEYS at a time. It needs little local memory.
 //
 // VECTOR: floats of a vector; PANEL: two of them. T: type of q, k, v and y.
 // OPERANDS_OF(row): arguments for the operands of the epilogue, at a row of a batch and a head.

@@ -1,6 +1,6 @@
 // y = softmax(scores of q and k) v on a GPU: a group of 16 x 16 work items has some rows of q, and
-// takes all keys, KEYS at a time, from strips in local memory. What it has of a softmax goes on from
-// one time to the next (Dao et al., FlashAttention, 2022).
+// takes all keys, KEYS at a time, from strips in local memory. What it has of a softmax goes on
+// from one time to the next (Dao et al., FlashAttention, 2022).
 //
 // DOWN: rows of an item, 2 or 4. PARTS: times 64 columns of v and y. T: type of q, k, v and y.
 // COUNT: operands of the epilogue that finishes a score.

@@ -1,5 +1,6 @@
-// y = softmax(scores of q and k) v on a CPU: a work item takes some rows of q, and all keys, a block
-// at a time. What it has of a softmax goes on from block to block (Dao et al., FlashAttention, 2022).
+// y = softmax(scores of q and k) v on a CPU: a work item takes some rows of q, and all keys, a
+// block at a time. What it has of a softmax goes on from block to block (Dao et al.,
+// FlashAttention, 2022).
 //
 // A score is the product of a row of q and one of k, finished by an epilogue.
 //

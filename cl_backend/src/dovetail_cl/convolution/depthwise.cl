@@ -1,9 +1,9 @@
 // Convolutions of single channels on a CPU.
 //
 // CHANNELS_LAST: vectors go along channels, of BLOCK pixels of a row at a time. TAPS, STRIDE: of
-// columns, where taps are neighbours; 0: as arguments say. Else vectors go along the pixels of a row,
-// four rows at a time, of a plane that was packed with its padding around it, its columns sorted by
-// their residues of the stride, so that what a vector sees is a vector at every tap.
+// columns, where taps are neighbours; 0: as arguments say. Else vectors go along the pixels of a
+// row, four rows at a time, of a plane that was packed with its padding around it, its columns
+// sorted by their residues of the stride, so that what a vector sees is a vector at every tap.
 //
 // T: type of the elements. VECTOR: floats of a vector.
 

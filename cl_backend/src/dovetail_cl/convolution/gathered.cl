@@ -1,15 +1,18 @@
-// Convolutions on a GPU: a work group computes a tile of filters of a tile of pixels, from slices of
-// DEPTH terms of the sums of both in local memory; a work item holds 4 * FILTER_QUADS filters of
+// Convolutions on a GPU: a work group computes a tile of filters of a tile of pixels, from slices
+// of DEPTH terms of the sums of both in local memory; a work item holds 4 * FILTER_QUADS filters of
 // 4 * PIXEL_QUADS pixels. Two slices are there at a time: while one is summed up the next arrives.
 //
 // Slices are gathered by a table: where each term lies, seen from the first tap and channel.
 //
-// TERM: type of what is multiplied, a float by default: of FACTORS channels, neighbours in the depth.
-// TOTAL: type of the sums. ADD_PRODUCT(w, v, sum): a sum with another product. TERM_AT(g, x, at, count):
-// the term of so many channels, or more, from an element on; OUTSIDE(g): the one outside of images.
+// TERM: type of what is multiplied, a float by default: of FACTORS channels, neighbours in the
+// depth.
+// TOTAL: type of the sums. ADD_PRODUCT(w, v, sum): a sum with another product. TERM_AT(g, x, at,
+// count): the term of so many channels, or more, from an element on; OUTSIDE(g): the one outside of
+// images.
 // T: type of the elements. FILTER_LANES: items that share the filters of a tile. FILTER_QUADS,
 // PIXEL_QUADS: see above. CHANNELS_LAST: whether channels are neighbours. POINTWISE: windows are of
-// one pixel, each within its image. VECTORS: four sums are written at once where they are neighbours.
+// one pixel, each within its image. VECTORS: four sums are written at once where they are
+// neighbours.
 
 #ifndef TERM
 #define TERM float

@@ -1,5 +1,5 @@
-// Convolutions of single channels on a GPU: a work item computes ROWS results of a column, one below
-// the other, so that what their windows share of the image is read once.
+// Convolutions of single channels on a GPU: a work item computes ROWS results of a column, one
+// below the other, so that what their windows share of the image is read once.
 //
 // T: type of the elements. CHANNELS_LAST: neighbouring items have neighbouring channels; else
 // neighbouring columns. TAPS_DOWN, TAPS_ACROSS, STRIDE: where taps are neighbours; 0: as arguments

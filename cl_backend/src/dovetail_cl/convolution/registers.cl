@@ -1,7 +1,7 @@
 // Sums that registers hold: of some rows of a matrix, and of a panel of two vectors of columns.
 //
-// BY_LINES: whether rows lie by lines; else LARGE of them take turns. Of a panel of which at most one
-// vector is wanted, that one is summed up alone.
+// BY_LINES: whether rows lie by lines; else LARGE of them take turns. Of a panel of which at most
+// one vector is wanted, that one is summed up alone.
 // TERM: type of what is multiplied and of the sums, a float by default. ADD_PRODUCT(v, b, sum): a
 // sum with another product.
 

@@ -1,8 +1,10 @@
 // Several functions of elements in one pass: y = the last of some statements.
 //
 // RANK: axes that are walked over; 0: all operands lie as the result does.
-// OPERANDS(X): X(type in memory, type in which it is computed with, name, number), for each operand.
-// COUNT: how many there are. STATEMENTS: what is computed of them. RESULT: of type Y, what is written.
+// OPERANDS(X): X(type in memory, type in which it is computed with, name, number), for each
+// operand.
+// COUNT: how many there are. STATEMENTS: what is computed of them. RESULT: of type Y, what is
+// written.
 
 typedef struct {
     uint size[RANK + 1];

@@ -1,8 +1,9 @@
 // What a kernel does to an element before it is written; see epilogue.py.
 //
-// FINISH_WIDTH: elements that are treated at once. OPERANDS(X): X(type, name, way) for each operand.
-// Truth is read as 1 and 0.
-// FINISHES: whether there is a statement. STATEMENTS, RESULT: of value_x0, the element, and operands.
+// FINISH_WIDTH: elements that are treated at once. OPERANDS(X): X(type, name, way) for each
+// operand. Truth is read as 1 and 0.
+// FINISHES: whether there is a statement. STATEMENTS, RESULT: of value_x0, the element, and
+// operands.
 //
 // A kernel ends its parameters with FINISH_PARAMETERS, says FINISH_BEGIN once, and says FINISH of a
 // variable that holds the element. It lies `at` elements into the result, and at `line` along the

@@ -1,5 +1,5 @@
-// Functions of FLOATS, a float or a vector of them, whose integers are INTEGERS, and of a NUMBER, one of them. NaN comes out where
-// it went in.
+// Functions of FLOATS, a float or a vector of them, whose integers are INTEGERS, and of a NUMBER,
+// one of them. NaN comes out where it went in.
 
 #ifndef EXACT_float
 #define EXACT_float(x) x##f

@@ -1,6 +1,7 @@
 // Transcendental functions of FLOATS, a float or a vector of them, whose integers are INTEGERS: by
-// range reduction and polynomials fitted for the least largest relative error. NaN gives NaN; infinities give the
-// limits. A driver's own are accurate too, but on CPUs up to a hundred times slower.
+// range reduction and polynomials fitted for the least largest relative error. NaN gives NaN;
+// infinities give the limits. A driver's own are accurate too, but on CPUs up to a hundred times
+// slower.
 
 #define OVERLOADED __attribute__((overloadable, always_inline))
 #ifdef FP_FAST_FMAF
@@ -20,8 +21,8 @@ static FLOATS OVERLOADED scaled(FLOATS x, FLOATS n)
     return x * AS_(FLOATS)((half_of + 127) << 23) * AS_(FLOATS)((whole - half_of + 127) << 23);
 }
 
-// x = n log 2 + r with |r| hardly above log(2) / 2; n times the first part of log 2 is exact. Beside
-// 3 * 2^22 floats are whole: adding that rounds, where PoCL's rint is many instructions.
+// x = n log 2 + r with |r| hardly above log(2) / 2; n times the first part of log 2 is exact.
+// Beside 3 * 2^22 floats are whole: adding that rounds, where PoCL's rint is many instructions.
 static FLOATS OVERLOADED reduced_by_log2(FLOATS x, FLOATS *n)
 {
     *n = ADD_PRODUCT(x, (FLOATS)1.44269504088896341f, (FLOATS)12582912.0f) - 12582912.0f;

@@ -69,7 +69,8 @@ __kernel void gather_elements(TENSOR(const T, x), TENSOR(const I, indices), TENS
     }
 }
 
-// y[outer, depth, inner]: the second of two values where the index is that of the axis, else the first.
+// y[outer, depth, inner]: the second of two values where the index is that of the axis, else the
+// first.
 __kernel void one_hot(TENSOR(const I, indices), TENSOR(const T, values), TENSOR(T, y), const uint depth, const uint inner,
                       const uint n)
 {

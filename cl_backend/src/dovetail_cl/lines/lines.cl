@@ -9,8 +9,8 @@
 
 typedef struct { uint outer, size, inner; } lines;
 
-// `lanes` elements lie at `at`, and again with each step, `stride` elements on. `which`: of the first
-// line; lines count in the order of [outer, inner].
+// `lanes` elements lie at `at`, and again with each step, `stride` elements on. `which`: of the
+// first line; lines count in the order of [outer, inner].
 typedef struct { index which, at; uint size, stride, lanes; } line;
 
 #define WIDE(T, n) JOINED(T, n)
@@ -93,7 +93,7 @@ line line_at(const index g, const lines s)
     return l;
 }
 
-// -- reading and writing ---------------------------------------------------------------------------
+// -- reading and writing --------------------------------------------------------------------------
 
 // FETCHES and STORES make functions for an element type. Lanes that are not there are read as
 // `fill`, and not written.
@@ -166,7 +166,7 @@ FETCHES(fetch, X)
 #define AT(l, i) ((l).at + (i) * (l).stride)
 #define FETCH(x, l, i, fill) fetch(x, AT(l, i), lanes, fill)
 
-// -- what lanes and work items have becomes one ----------------------------------------------------
+// -- what lanes and work items have becomes one ---------------------------------------------------
 
 #define SUM(a, b) ((a) + (b))
 #define PRODUCT(a, b) ((a) * (b))
@@ -282,13 +282,13 @@ bool is_any_beyond(const V v, __local C *shared)
 }
 #endif
 
-// -- sums ------------------------------------------------------------------------------------------
+// -- sums -----------------------------------------------------------------------------------------
 
 // Sums of BLOCK terms are added up with compensation (Kahan), so that the error of a long sum does
 // not grow with its length.
 #define BLOCK 64
-// Two sums go on at a time, as each addition waits for the one before it; other work items do that on
-// GPUs.
+// Two sums go on at a time, as each addition waits for the one before it; other work items do that
+// on GPUs.
 #define PAIRED ON_CPU
 V plus(const V total, const V part, V *lost)
 {

@@ -1,4 +1,5 @@
-// y = matrix vector on a GPU, and what an epilogue makes of it: a group shares out the terms of a few lines.
+// y = matrix vector on a GPU, and what an epilogue makes of it: a group shares out the terms of a
+// few lines.
 //
 // LANES: items that share the terms of a line. LINES: lines of a group.
 // RANK: axes of the batch. T, Y: types of what is read and of y.

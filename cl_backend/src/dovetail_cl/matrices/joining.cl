@@ -1,4 +1,5 @@
-// y = sums of the parts of a depth that was split, and what an epilogue makes of them; see groups.cl.
+// y = sums of the parts of a depth that was split, and what an epilogue makes of them; see
+// groups.cl.
 //
 // Y: type of the result.
 

@@ -42,8 +42,8 @@ typedef struct {
         VSTORE(high##r, 1, sums + r * PANEL);                                                      \
     }
 
-// Ask for the rows of the next tile, if there is one: with a narrow panel, reading takes longer than
-// the arithmetic.
+// Ask for the rows of the next tile, if there is one: with a narrow panel, reading takes longer
+// than the arithmetic.
 #define CAN_PREFETCH 0
 #ifdef __has_builtin
 #if __has_builtin(__builtin_prefetch)
@@ -135,7 +135,8 @@ void tile_1(const __global float *a, const PANELS float *b, const ulong along, c
 #define KEEPS_half(p, v) NAMED(store_halves, VECTOR)(p, v)
 #define KEEPS_bfloat(p, v) NAMED(store_bfloats, VECTOR)(p, v)
 
-// Finish a row of sums, and write its columns `from` to `to`. It lies `at` elements into the result.
+// Finish a row of sums, and write its columns `from` to `to`. It lies `at` elements into the
+// result.
 void write_row(__global Y *y, float *sums, const uint from, const uint to, const ulong at, const uint column
                FINISH_PARAMETERS)
 {

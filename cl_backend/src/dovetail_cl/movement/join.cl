@@ -1,5 +1,5 @@
-// Tensors become parts of the rows of one, on a CPU: y[row] = x0[row], x1[row], ... of elements of one
-// type T.
+// Tensors become parts of the rows of one, on a CPU: y[row] = x0[row], x1[row], ... of elements of
+// one type T.
 //
 // COUNT: how many there are. PARTS(X): X(name, number) for each of them.
 

@@ -1,4 +1,5 @@
-// Elements of one type T that stand where the result's position alone says: padding, triangles, fills.
+// Elements of one type T that stand where the result's position alone says: padding, triangles,
+// fills.
 
 enum { AXES = 12 };
 enum { FILL, EDGE, REFLECT, SYMMETRIC, WRAP };
@@ -91,7 +92,8 @@ __kernel void pad(TENSOR(const T, x), TENSOR(T, y), const padding w, const ulong
 #endif
 }
 
-// Keep what lies on the diagonal k and above it, or else on it and below; the result may lie in place.
+// Keep what lies on the diagonal k and above it, or else on it and below; the result may lie in
+// place.
 __kernel void triangle(TENSOR(const T, x), TENSOR(T, y), const uint rows, const uint columns, const int k, const uint is_upper,
                        const uint n)
 {

@@ -1,5 +1,5 @@
-// y = (x - mean) * factor + offset, with numbers for each channel; the factor is scale over the root
-// of variance + epsilon.
+// y = (x - mean) * factor + offset, with numbers for each channel; the factor is scale over the
+// root of variance + epsilon.
 //
 // M, F, O: types of mean, factor and offset. HAS_VARIANCE: it is given, with type W; the factor is
 // the scale alone.

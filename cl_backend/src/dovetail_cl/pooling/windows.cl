@@ -27,8 +27,8 @@ int before(const windows *w, const int axis, const int origin, const int end)
     return origin < end ? min((end - 1 - origin) / w->dilation[axis] + 1, w->size[axis]) : 0;
 }
 
-// What a window covers along an axis: elements from `from` to `to` lie in the image, and `count` are
-// counted.
+// What a window covers along an axis: elements from `from` to `to` lie in the image, and `count`
+// are counted.
 typedef struct { int origin, from, to, count; } span;
 
 span span_at(const windows *w, const int axis, const int position)

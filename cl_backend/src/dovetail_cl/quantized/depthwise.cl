@@ -1,8 +1,8 @@
 // Quantized convolutions of single channels on a CPU.
 //
 // As in `convolution/depthwise.cl`, but two rows of a window are treated at once: what they see is
-// one term of two factors of 16 bits. Elements are taken as they are, and those outside of the image
-// are the zero point; so `bias` is less the zero point times the sum of the weights.
+// one term of two factors of 16 bits. Elements are taken as they are, and those outside of the
+// image are the zero point; so `bias` is less the zero point times the sum of the weights.
 //
 // T: type of images and results. VECTOR: terms of a vector. CHANNELS_LAST: vectors go along
 // channels, else along the pixels of a row.

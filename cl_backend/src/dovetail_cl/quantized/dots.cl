@@ -1,7 +1,7 @@
 // What tiles of a GPU sum up: products of four signed bytes, as terms of `convolution/gathered.cl`.
 //
-// T: type of images and results. FLIP: what makes signed bytes of it. DOTS: whether the device has an
-// instruction for the products of four. CHANNELS_LAST: whether channels are neighbours.
+// T: type of images and results. FLIP: what makes signed bytes of it. DOTS: whether the device has
+// an instruction for the products of four. CHANNELS_LAST: whether channels are neighbours.
 
 #define TERM int
 #define TOTAL int
@@ -21,8 +21,8 @@ static int DOT4(const int a, const int b, const int sum)
 }
 #endif
 
-// Four channels of a pixel, `apart` from each other, of which there are `count`: behind the last one
-// are any, as their weights are 0.
+// Four channels of a pixel, `apart` from each other, of which there are `count`: behind the last
+// one are any, as their weights are 0.
 static int bytes_at(const __global T *p, const uint apart, const uint count)
 {
 #if CHANNELS_LAST

@@ -1,10 +1,10 @@
 // Products of quantized tensors on a CPU: convolutions, and rows by a constant matrix.
 //
-// As in `convolution/tiles.cl`: a work item packs what the windows of some pixels see, less its zero
-// point, in 16 bits, and multiplies that by weights that were packed before. Two neighbours of the
-// depth are one TERM of 32 bits, so that one instruction multiplies and adds up both. Vectors go
-// along filters, and rows are pixels, where the channels of a pixel are neighbours; else vectors go
-// along pixels, and rows are filters. Depth is ordered by tap, then by channel.
+// As in `convolution/tiles.cl`: a work item packs what the windows of some pixels see, less its
+// zero point, in 16 bits, and multiplies that by weights that were packed before. Two neighbours of
+// the depth are one TERM of 32 bits, so that one instruction multiplies and adds up both. Vectors
+// go along filters, and rows are pixels, where the channels of a pixel are neighbours; else vectors
+// go along pixels, and rows are filters. Depth is ordered by tap, then by channel.
 //
 // T: type of images and results. VECTOR: terms of a vector. CHANNELS_LAST: see above.
 

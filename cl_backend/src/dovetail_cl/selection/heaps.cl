@@ -1,7 +1,7 @@
 // values, positions = the k best elements of each line, best first, and where they stand.
 //
-// A work item keeps the best so far of a line as a heap, whose worst lies first, in the memory of the
-// positions that it ends up with.
+// A work item keeps the best so far of a line as a heap, whose worst lies first, in the memory of
+// the positions that it ends up with.
 
 // Let an element sink from the top of a heap of `count`.
 static void sink(__global long *heap, const uint count, __global const X *line, const uint stride, const uint sinking)

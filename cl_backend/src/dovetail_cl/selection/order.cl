@@ -1,5 +1,5 @@
-// Lines [outer, size, inner] along the middle axis, and the order in which their elements are wanted:
-// equal elements come in order of position; NaN is larger than every number.
+// Lines [outer, size, inner] along the middle axis, and the order in which their elements are
+// wanted: equal elements come in order of position; NaN is larger than every number.
 //
 // X: type of the elements. C: in which they are compared. RAW: in which they are moved.
 // LARGEST: the largest come first.

@@ -1,6 +1,7 @@
 // y[places] = x[places]: elements of one type T are moved by strides.
 //
-// The innermost axis is axis 0. `transpose` needs x to be contiguous along axis 1 and y along axis 0.
+// The innermost axis is axis 0. `transpose` needs x to be contiguous along axis 1 and y along axis
+// 0.
 
 enum { AXES = 16 };
 
@@ -31,7 +32,8 @@ static void begin_at(position *here, const places *w, uint first, uint rest)
     }
 }
 
-// Go some steps along an axis, at most to its end, and there on to the next index of the axes outside of it.
+// Go some steps along an axis, at most to its end, and there on to the next index of the axes
+// outside of it.
 static void advance(position *here, const places *w, uint axis, uint steps)
 {
     here->at[axis] += steps;
@@ -226,7 +228,8 @@ static void unzip(__global T *restrict y, int to, __global const T *restrict x, 
     }
 }
 
-// Axis 0 has 2 to 4 elements, which become neighbours, or were; axis 1 is contiguous on the other side.
+// Axis 0 has 2 to 4 elements, which become neighbours, or were; axis 1 is contiguous on the other
+// side.
 __kernel void take_turns(TENSOR(const T, x), TENSOR(T, y), const places w, const uint n)
 {
     BEGIN(const T, x);
