@@ -109,7 +109,7 @@ cdef str _subgroup_language(cl_device_id device):
 
 
 cdef str _dot_language(cl_device_id device):
-    """The OpenCL C in which four products of bytes are one; empty: none, or the driver says that it is slow."""
+    """The OpenCL C in which four products of bytes are one; empty: none, or a slow one."""
     cdef cl_uint accelerated[6]     # of signed integers first
     if "cl_khr_integer_dot_product" not in _text(device, CL_DEVICE_EXTENSIONS).split():
         return ""
