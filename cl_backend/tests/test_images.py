@@ -5,6 +5,7 @@ import pytest
 
 import dovetail
 from dovetail import Network
+from dovetail_cl import devices
 
 pytestmark = pytest.mark.usefixtures("backend")
 
@@ -144,3 +145,37 @@ def test_what_ends_with_channels_last_is_permuted_once():
     net.output(net.unary(z, "neg"), "plain")
     net.output(net.permute(z, (0, 2, 1)), "turned")
     assert compared(net, {"x": randoms((2, 4, 6, 5))}).count("dovetail.Permute") == 4
+
+
+@pytest.mark.parametrize(
+    ("channels", "filters", "size", "settings", "dtype"),
+    [
+        (19, 40, (11, 13), {"padding": 1}, np.float32),
+        (32, 7, (17, 30), {"padding": (2, 1, 0, 2), "stride": 2}, np.float32),
+        (48, 70, (9, 9), {"padding": 2, "dilation": 2}, np.float16),
+    ],
+)
+@pytest.mark.parametrize("adds", [False, True])
+def test_single_pixels_behind_single_channels_are_part_of_them(way, channels, filters, size, settings, dtype, adds):
+    net = Network("separable")
+    x = net.input("x", (2, channels, *size), dtype)
+    taps, first, weights, last = randoms((channels, 1, 3, 3), (channels,), (filters, channels, 1, 1), (filters,), dtype=dtype)
+    y = net.activation(net.depthwise_convolution2d(x, taps, first, **settings), "bounded_relu", alpha=6)
+    y = net.convolution2d(y, weights, last)
+    if adds:
+        y = net.tanh(net.addition(y, net.input("added", y.info.sizes, dtype)))
+    net.output(y, "y")
+    feeds = {layer.name: randoms(layer.output.info.sizes, dtype=dtype) for layer in net.inputs}
+    kinds = compared(net, feeds, 2e-5 if dtype == np.float32 else 1e-2)
+    if devices.opened(0).facts["kind"] == "cpu":
+        assert "GpuAcc.Fused" in kinds if adds else "GpuAcc.Separable" in kinds
+        assert "GpuAcc.Convolution" not in kinds
+
+
+def test_what_somebody_else_reads_of_single_channels_is_written():
+    net = Network("read twice")
+    taps, first, weights, last = randoms((32, 1, 3, 3), (32,), (24, 32, 1, 1), (24,))
+    y = net.depthwise_convolution2d(net.input("x", (1, 32, 12, 10)), taps, first, padding=1)
+    net.output(net.convolution2d(y, weights, last), "pixels")
+    net.output(y, "channels")
+    assert "GpuAcc.Separable" not in compared(net, {"x": randoms((1, 32, 12, 10))})

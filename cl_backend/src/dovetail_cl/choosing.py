@@ -19,7 +19,7 @@ from .kernels import Answered, Asking, Kernels, Work
 
 _MAX_WAYS = 24
 """Of a layer, in the level with all of them."""
-_TUNED = ("convolution", "matrices", "fusion.fused")
+_TUNED = ("convolution", "convolution.separable", "matrices", "fusion.fused")
 """Families that ask."""
 
 

@@ -32,6 +32,7 @@ _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() fo
 _BY_KIND["GpuAcc.Chain"] = "elementwise.chain_layer"
 _BY_KIND["GpuAcc.Attention"] = "attention"
 _BY_KIND["GpuAcc.Convolution"] = "convolution"
+_BY_KIND["GpuAcc.Separable"] = "convolution.separable"
 _BY_KIND["GpuAcc.Merged"] = "fusion.merged"
 _BY_KIND["GpuAcc.Fused"] = "fusion.fused"
 _BY_KIND["GpuAcc.Chosen"] = "choosing"

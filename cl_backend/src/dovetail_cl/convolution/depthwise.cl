@@ -1,66 +1,26 @@
 // Convolutions of single channels on a CPU.
 //
-// CHANNELS_LAST: vectors go along channels, of BLOCK pixels of a row at a time. TAPS, STRIDE: of
-// columns, where taps are neighbours; 0: as arguments say. Else vectors go along the pixels of a
-// row, four rows at a time, of a plane that was packed with its padding around it, its columns
-// sorted by their residues of the stride, so that what a vector sees is a vector at every tap.
+// CHANNELS_LAST: vectors go along channels; see windows.cl. Else they go along the pixels of a row,
+// four rows at a time, of a plane that was packed with its padding around it, its columns sorted by
+// their residues of the stride, so that what a vector sees is a vector at every tap.
 //
 // T: type of the elements. VECTOR: floats of a vector.
 
+#if CHANNELS_LAST
 typedef struct {
-    int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
-    uint in_at[4], out_at[4];   // elements between images, channels, rows and columns
-    uint in_elements;
-    uint groups, filters;       // filters of a group
-    uint band, bands;           // rows of a work unit, and how many bands of them there are
-    uint residue;               // packed: floats of the columns with one residue
+    windows seen;
+    int out_size[2];
+    uint out_at[4];             // elements between images, channels, rows and columns
     uint chunk, chunks;         // channels of a work unit
     uint units;
-    uint scratch;               // floats of scratch memory of a work item
 } geometry;
-
-#if CHANNELS_LAST
-#define BLOCK 8                // pixels whose sums registers hold
-#define REACH ((BLOCK - 1) * STRIDE + TAPS)
-
-// Add what a row of taps sees of a vector of channels, from the first pixel's first tap on. Of the
-// columns that the taps see, those from `low` to `high` lie within the image.
-static void __attribute__((always_inline)) add_row(vec *sums, const __global T *from, const __global float *weights, const geometry *g, const int low,
-                    const int high)
-{
-    const int step = g->in_at[3];
-#if TAPS
-    vec weight[TAPS];
-    #pragma unroll
-    for (int tap = 0; tap < TAPS; ++tap) weight[tap] = VLOAD(0, weights + tap * g->groups);
-    #pragma unroll
-    for (int i = 0; i < REACH; ++i) {
-        if (i < low || i >= high) continue;
-        const vec v = READ(from, i * step);
-        #pragma unroll
-        for (int r = 0; r < BLOCK; ++r) {
-            const int tap = i - r * STRIDE;
-            if (tap >= 0 && tap < TAPS) sums[r] = fma(weight[tap], v, sums[r]);
-        }
-    }
-#else
-    for (int tap = 0; tap < g->taps[1]; ++tap) {
-        const vec weight = VLOAD(0, weights + tap * g->groups);
-        const int first = tap * g->between[1];
-        #pragma unroll
-        for (int r = 0; r < BLOCK; ++r) {
-            const int i = first + r * g->stride[1];
-            if (i >= low && i < high) sums[r] = fma(weight, READ(from, i * step), sums[r]);
-        }
-    }
-#endif
-}
 
 __kernel void convolve(
     TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(T, y),
     const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
+    const windows *w = &copied.seen;
     BEGIN(const T, x);
     BEGIN(const float, weights);
     BEGIN(const float, bias);
@@ -69,42 +29,19 @@ __kernel void convolve(
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
     for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
         const uint chunk = unit % g->chunks, line = unit / g->chunks;
-        const int row = line % g->out_size[0] * g->stride[0] + g->start[0];
-        const uint image = line / g->out_size[0];
-        const uint to_channel = min(g->groups, (chunk + 1) * g->chunk);
-        // Rows of taps that lie within the image.
-        const int from_tap = row < 0 ? (-row + g->between[0] - 1) / g->between[0] : 0;
-        const int to_tap = row >= g->in_size[0] ? 0 : min(g->taps[0], (g->in_size[0] - 1 - row) / g->between[0] + 1);
+        const uint row = line % g->out_size[0], image = line / g->out_size[0];
+        const uint to_channel = min(w->channels, (chunk + 1) * g->chunk);
         for (int column = 0; column < g->out_size[1]; column += BLOCK) {
-            const int at = column * g->stride[1] + g->start[1], count = min(BLOCK, g->out_size[1] - column);
-            const int reach = (BLOCK - 1) * g->stride[1] + (g->taps[1] - 1) * g->between[1] + 1;
-            const int low = max(0, -at), high = min(reach, g->in_size[1] - at);
-            const bool is_inside = low == 0 && high == reach && count == BLOCK;
+            const int count = min(BLOCK, g->out_size[1] - column);
+            const sight s = seen(w, row, column, count);
             for (uint wanted = chunk * g->chunk; wanted < to_channel; wanted += VECTOR) {
-                const uint channel = min(wanted, g->groups - VECTOR);
-                const vec add = VLOAD(0, bias + channel);
+                const uint channel = min(wanted, w->channels - VECTOR);
                 vec sums[BLOCK];
+                sum_windows(sums, x + image * w->in_at[0] + channel, weights + channel, w, &s, VLOAD(0, bias + channel));
+                const uint to = image * g->out_at[0] + row * g->out_at[2] + column * g->out_at[3] + channel;
                 #pragma unroll
-                for (int r = 0; r < BLOCK; ++r) sums[r] = add;
-                const __global T *from = x + image * g->in_at[0] + channel;
-                from += (row + from_tap * g->between[0]) * (int)g->in_at[2] + at * (int)g->in_at[3];
-                const __global float *w = weights + from_tap * g->taps[1] * g->groups + channel;
-                const int down = g->between[0] * g->in_at[2], next = g->taps[1] * g->groups;
-                const uint to = image * g->out_at[0] + line % g->out_size[0] * g->out_at[2] + column * g->out_at[3] + channel;
-                if (is_inside) {
-                    for (int tap_row = from_tap; tap_row < to_tap; ++tap_row, from += down, w += next) {
-                        add_row(sums, from, w, g, 0, INT_MAX);
-                    }
-                    #pragma unroll
-                    for (int r = 0; r < BLOCK; ++r) put_vector(y, to + r * g->out_at[3], channel, sums[r] FINISH_NAMES);
-                } else {
-                    for (int tap_row = from_tap; tap_row < to_tap; ++tap_row, from += down, w += next) {
-                        add_row(sums, from, w, g, low, high);
-                    }
-                    #pragma unroll
-                    for (int r = 0; r < BLOCK; ++r) {
-                        if (r < count) put_vector(y, to + r * g->out_at[3], channel, sums[r] FINISH_NAMES);
-                    }
+                for (int r = 0; r < BLOCK; ++r) {
+                    if (r < count) put_vector(y, to + r * g->out_at[3], channel, sums[r] FINISH_NAMES);
                 }
             }
         }
@@ -112,6 +49,17 @@ __kernel void convolve(
 }
 
 #else
+typedef struct {
+    int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
+    uint in_at[4], out_at[4];   // elements between images, channels, rows and columns
+    uint in_elements;
+    uint groups, filters;       // filters of a group
+    uint band, bands;           // rows of a work unit, and how many bands of them there are
+    uint residue;               // packed: floats of the columns with one residue
+    uint units;
+    uint scratch;               // floats of scratch memory of a work item
+} geometry;
+
 #define ROWS 4
 #define MAX_STRIDE 4           // as the host says
 #define REPEAT(DO) DO(0) DO(1) DO(2) DO(3)

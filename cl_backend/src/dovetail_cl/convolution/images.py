@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 from dovetail import DataLayout, Descriptor, Layer, PrivateLayer
 from dovetail.graph.descriptor import descriptor_class
+from dovetail.graph.tensor import TensorInfo
 
 
 @descriptor_class
@@ -23,6 +24,27 @@ class Convolution(PrivateLayer, kind="GpuAcc.Convolution"):
 
     def in_words(self) -> str:
         return f"{self.convolution.kind.rpartition('.')[-1]} over {self.layout}"
+
+
+@descriptor_class
+class Separable(PrivateLayer, kind="GpuAcc.Separable"):
+    """A convolution of single channels, and one of single pixels of its result; over NHWC.
+
+    Its inputs are the image, weights and bias of the first, weights and bias of the second.
+
+    Attributes:
+        depthwise: The first, as the model has it.
+        middle: What it makes.
+        pointwise: The second, as the model has it.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "taps", "added", "weights", "bias")
+    depthwise: Descriptor
+    middle: TensorInfo
+    pointwise: Descriptor
+
+    def in_words(self) -> str:
+        return " + ".join(one.kind.rpartition(".")[-1] for one in (self.depthwise, self.pointwise))
 
 
 def root_of(layer: Layer) -> Any:

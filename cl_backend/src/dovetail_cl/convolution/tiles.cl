@@ -5,6 +5,8 @@
 // vectors go along pixels, and rows are filters. Depth is ordered by tap, then by channel.
 //
 // T: type of the elements. VECTOR: floats of a vector. CHANNELS_LAST: see above.
+// SEPARABLE: what is multiplied is not packed but made by a convolution of single channels, and by
+// MIDDLE(v) of its sums; see windows.cl.
 
 typedef struct {
     int in_size[2], out_size[2], taps[2], stride[2], start[2], between[2];
@@ -23,7 +25,28 @@ typedef struct {
     uint is_dense;              // whether results of pixels follow each other, of all images
 } geometry;
 
-#if CHANNELS_LAST
+#if SEPARABLE
+// What the convolution of single channels makes of `count` pixels from the pixel `first` on.
+void filter_pixels(__global float *to, const __global T *x, const __global float *weights, const __global float *bias,
+                   const windows *w, const geometry *g, const uint first, const uint count)
+{
+    for (uint i = 0, n; i < count; i += n) {
+        const uint column = (first + i) % g->out_size[1], line = (first + i) / g->out_size[1];
+        n = min((uint)BLOCK, min(count - i, g->out_size[1] - column));
+        const sight s = seen(w, line % g->out_size[0], column, n);
+        const __global T *image = x + line / g->out_size[0] * w->in_at[0];
+        for (uint wanted = 0; wanted < w->channels; wanted += VECTOR) {
+            const uint channel = min(wanted, w->channels - VECTOR);
+            vec sums[BLOCK];
+            sum_windows(sums, image + channel, weights + channel, w, &s, VLOAD(0, bias + channel));
+            #pragma unroll
+            for (uint r = 0; r < BLOCK; ++r) {
+                if (r < n) VSTORE(MIDDLE(sums[r]), 0, to + (i + r) * g->line + channel);
+            }
+        }
+    }
+}
+#elif CHANNELS_LAST
 // These two write whole vectors: what they write too much is overwritten by what comes behind.
 void clear(__global float *to, const uint n)
 {
@@ -106,6 +129,9 @@ void pack_run(__global float *to, const __global T *x, const geometry *g, const 
     }
 }
 
+#endif
+
+#if CHANNELS_LAST
 // Elements before the results of a pixel.
 uint place(const geometry *g, const uint pixel)
 {
@@ -115,11 +141,23 @@ uint place(const geometry *g, const uint pixel)
 }
 
 __kernel void convolve(
-    TENSOR(const T, x), CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
+    TENSOR(const T, x),
+#if SEPARABLE
+    CONSTANT(float, taps), CONSTANT(float, added),
+#endif
+    CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
+#if SEPARABLE
+    const windows single,
+#endif
     const geometry given FINISH_PARAMETERS)
 {
     const geometry copied = given, *g = &copied;
     BEGIN(const T, x);
+#if SEPARABLE
+    const windows copied_single = single;
+    BEGIN(const float, taps);
+    BEGIN(const float, added);
+#endif
     BEGIN(const float, weights);
     BEGIN(const float, bias);
     BEGIN(float, scratch);
@@ -127,6 +165,7 @@ __kernel void convolve(
     FINISH_BEGIN
     vec sums[2 * LARGE];
     scratch += get_global_id(0) * g->scratch;
+    uint packed = UINT_MAX;     // the block, and the group of channels, that scratch memory holds
     const uint panels = (g->filters + PANEL - 1) / PANEL;
     const uint to_unit = (ulong)g->units * (get_global_id(0) + 1) / get_global_size(0);
     for (uint unit = (ulong)g->units * get_global_id(0) / get_global_size(0); unit < to_unit; ++unit) {
@@ -136,11 +175,18 @@ __kernel void convolve(
 #if IN_PLACE
         in_place = count / LARGE * LARGE;       // as many as whole tiles take
 #endif
-        for (uint i = in_place, n; i < count; i += n) {
-            const uint row = (first + i) / g->out_size[1], column = (first + i) % g->out_size[1];
-            n = min(count - i, g->out_size[1] - column);
-            pack_run(scratch + (i - in_place) * g->line, x, g, row / g->out_size[0], row % g->out_size[0], column, column + n,
-                     group * g->channels);
+        if (packed != unit / g->splits) {
+            packed = unit / g->splits;
+#if SEPARABLE
+            filter_pixels(scratch, x, taps, added, &copied_single, g, first, count);
+#else
+            for (uint i = in_place, n; i < count; i += n) {
+                const uint row = (first + i) / g->out_size[1], column = (first + i) % g->out_size[1];
+                n = min(count - i, g->out_size[1] - column);
+                pack_run(scratch + (i - in_place) * g->line, x, g, row / g->out_size[0], row % g->out_size[0], column,
+                         column + n, group * g->channels);
+            }
+#endif
         }
         const uint to_panel = min(panels, (split + 1) * g->each);
         for (uint panel = split * g->each; panel < to_panel; ++panel) {

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail import DType, Layer
+from dovetail.ground.records import NamedTuple
 
 from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
 from .geometry import Geometry
+from .windows import windows_defined, windows_of
 
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
 _NUMBERS = (
@@ -27,6 +30,10 @@ _STRUCT = np.dtype(
 )
 _PACKED_FLOATS = 1 << 16
 """Packed pixels that stay in the nearer caches while weights pass by."""
+_MOST_TILES = 16
+"""Of pixels that a work unit takes at once."""
+_BYTES_PER_CYCLE = 32.0
+"""That arrive from the farther caches."""
 UNITS_EACH = 4
 """Work units that each compute unit should get, at least."""
 
@@ -60,13 +67,40 @@ def is_channels_last(geometry: Geometry) -> bool:
     return geometry.in_at[1] == geometry.out_at[1] == 1
 
 
-def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
-    """Return the work of a convolution whose weights and bias are constant."""
-    parts = [_launch(layer, phase, kernels, vector_epilogue(geometry, epilogue)) for phase in geometry.phases()]
+class Before(NamedTuple):
+    """A convolution of single channels that makes what is multiplied.
+
+    Attributes:
+        geometry: Its own.
+        weights: [tap, channel].
+        bias: Of each channel.
+        function: What its sums become, in OpenCL C; of `v`.
+    """
+
+    geometry: Geometry
+    weights: npt.NDArray[Any]
+    bias: npt.NDArray[Any]
+    function: str
+
+
+def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue, before: Before | None = None) -> Work:
+    """Return the work of a convolution whose weights and bias are constant.
+
+    Args:
+        layer: The convolution.
+        geometry: Its own.
+        kernels: Of the device.
+        epilogue: What is made of its results.
+        before: What makes its image, the first input being that of `before`; see `separable.py`.
+    """
+    epilogue = vector_epilogue(geometry, epilogue)
+    parts = [_launch(layer, phase, kernels, epilogue, before) for phase in geometry.phases()]
     return Work(tuple(launch for launch, _ in parts), max(scratch for _, scratch in parts))
 
 
-def _launch(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> tuple[Launch, int]:
+def _launch(
+    layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue, before: Before | None
+) -> tuple[Launch, int]:
     """Return the launch for a phase of a convolution, and the bytes of its scratch memory."""
     dtype = input_info(layer, 0).dtype
     vector = vector_of(kernels)
@@ -78,36 +112,85 @@ def _launch(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilog
     given["in_elements"] = input_info(layer, 0).elements
     line = -(-geometry.depth // vector) * vector + vector
     wanted = kernels.choose("units", UNITS_EACH, 8, 2, 1, 16) * kernels.compute_units
+    is_in_place = geometry.is_pointwise and dtype is DType.FLOAT32 and before is None
     if is_last:
         pixels, parts = geometry.batch * geometry.pixels, -(-geometry.filters // panel)
-        share = -(-pixels * geometry.groups // wanted)
-        together = max(1, min(_PACKED_FLOATS // (rows * line), -(-share // rows)))
-        at_once = kernels.choose("rows", together, together // 2, 2 * together) * rows
-        blocks, floats = -(-pixels // at_once), at_once * line
+        most = pixels if is_in_place else _PACKED_FLOATS // line
+        shares = shared(geometry, pixels, parts, wanted, most, kernels, math.prod(before.geometry.taps) if before else 0)
+        at_once = kernels.choose("rows", shares[0], shares[0] // 2, 2 * shares[0]) * rows
+        blocks, floats = -(-pixels // at_once), min(at_once, rows if is_in_place else at_once) * line
+        each = -(-parts // shares[1])
     else:
         pixels, parts, at_once = geometry.pixels, -(-geometry.filters // rows), panel
         blocks, floats = geometry.batch * -(-pixels // panel), geometry.depth * panel + panel
-    each = max(1, parts // -(-wanted // max(1, blocks * geometry.groups)))
+        each = max(1, parts // -(-wanted // max(1, blocks * geometry.groups)))
     splits = -(-parts // each)
     units = blocks * geometry.groups * splits
     given["pixels"], given["line"], given["at_once"], given["blocks"] = pixels, line, at_once, blocks
     given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, floats
     filters, (rows_out, columns) = geometry.groups * geometry.filters, geometry.out_size
     given["is_dense"] = geometry.out_at == (rows_out * columns * filters, 1, columns * filters, filters)
+    weights, bias = _packed(layer, geometry, parts, panel if is_last else rows)
+    items = min(units, wanted)
+    first: tuple[Any, ...] = (Input(),)
+    second: tuple[Any, ...] = (ConstantArray(weights), ConstantArray(bias), Scratch(), Output())
+    if before is not None:
+        first = (*first, ConstantArray(before.weights), ConstantArray(before.bias))
+        second = (*second, windows_of(before.geometry))
     kernel = kernels.get(
-        f"{vector_files(kernels, epilogue)} convolution/registers.cl convolution/runs.cl convolution/tiles.cl",
+        f"{vector_files(kernels, epilogue)} convolution/registers.cl "
+        f"convolution/{'runs' if before is None else 'windows'}.cl convolution/tiles.cl",
         "convolve",
         T=TYPES[dtype],
         VECTOR=vector,
         BY_LINES=int(is_last),
         CHANNELS_LAST=int(is_last),
-        IN_PLACE=int(geometry.is_pointwise and dtype is DType.FLOAT32),
+        IN_PLACE=int(is_in_place),
+        SEPARABLE=int(before is not None),
+        **({} if before is None else {"MIDDLE(v)": before.function, **windows_defined(before.geometry)}),
         **epilogue.defined(vector),
     )
-    weights, bias = _packed(layer, geometry, parts, panel if is_last else rows)
-    items = min(units, wanted)
-    arguments = (Input(), ConstantArray(weights), ConstantArray(bias), Scratch(), Output(), given, *epilogue.arguments)
-    return Launch(kernel, arguments, (items,), (1,)), items * floats * 4
+    return Launch(kernel, (*first, *second, given, *epilogue.arguments), (items,), (1,)), items * floats * 4
+
+
+def shared(geometry: Geometry, pixels: int, parts: int, wanted: int, most: int, kernels: Kernels, taps: int) -> tuple[int, int]:
+    """Return how work is shared out: tiles of pixels at once, and into how many splits filters go.
+
+    Each core takes its share of the sums, and of the bytes that are read: all weights for each
+    block of pixels, and all pixels of a block for each split.
+
+    Args:
+        geometry: Of the convolution.
+        pixels: Of all images.
+        parts: Panels of filters.
+        wanted: Units, at least, where there is so much work.
+        most: Pixels at once.
+        kernels: Of the device.
+        taps: Products that make each element that is multiplied.
+    """
+    vector, units = vector_of(kernels), kernels.compute_units
+    rows = rows_of(vector)
+    read = geometry.channels * (min(math.prod(geometry.taps), 4) if taps == 0 else taps)  # of a pixel
+    tiles = max(1, min(most // rows, -(-pixels // rows)))
+    best, least = (1, 1), math.inf
+    for splits in dict.fromkeys(-(-parts // -(-parts // wish)) for wish in (1, 2, 3, 4, 6, 8, 12, 16) if wish <= parts):
+        each = -(-parts // splits)
+        for at_once in range(1, min(tiles, _MOST_TILES) + 1):
+            blocks = -(-pixels // (at_once * rows))
+            count = blocks * splits * geometry.groups
+            if count < wanted and (at_once > 1 or splits < parts):
+                continue
+            whole = pixels // (at_once * rows) * splits * geometry.groups
+            left = (pixels % (at_once * rows)) * splits * geometry.groups
+            turns = -(-whole // units) * at_once * rows
+            turns = max(turns, (whole * at_once * rows + left) / units)
+            sums = turns * each * 2 * vector * geometry.depth / (2 * vector)
+            filtered = turns * geometry.channels * taps / (2 * vector)
+            moved = (blocks * geometry.filters * geometry.depth + splits * pixels * read) * geometry.groups * 4
+            cost = sums + filtered + moved / units / _BYTES_PER_CYCLE
+            if cost < least * (1 - 1e-9):
+                best, least = (at_once, splits), cost
+    return best
 
 
 def _packed(layer: Layer, geometry: Geometry, parts: int, width: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:

@@ -15,7 +15,8 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.ground.records import NamedTuple
 from dovetail.layers import DepthwiseConvolution2d
 
-from ..convolution.images import Convolution
+from ..convolution.images import Convolution, Separable
+from ..convolution.separable import can_be
 from ..elementwise.chain_layer import chain_of, operands_of
 from ..families import family_name
 from .fused import Fused
@@ -78,6 +79,7 @@ def _lowered(part: SubgraphView, groups: Sequence[Group], vector: int) -> Networ
     whole = [group for group in groups if all(layer in part for layer in group.members)]
     ending = {group.chain[-1]: group for group in whole}
     inside = {layer for group in whole for layer in group.members[:-1]}
+    inside.update(_filters(part, whole, vector))
     for layer in part.layers:
         group = ending.get(layer)
         if layer in inside:
@@ -85,11 +87,26 @@ def _lowered(part: SubgraphView, groups: Sequence[Group], vector: int) -> Networ
         if group is not None and len(group.members) > 1:
             _emit(lowering, group, last=_goes_last(lowering, group, vector))
         elif _wants_last(layer, vector):
+            layers = [*_filter_of(lowering, layer), layer]
             made, inputs = _with_channels_last(lowering, layer)
-            lowering.define(layer.output, lowering.emit(made, inputs, [layer]).output, last=True)
+            lowering.define(layer.output, lowering.emit(made, inputs, layers).output, last=True)
         elif not lower_image(lowering, layer):
             _keep(lowering, layer)
     return lowering.finish()
+
+
+def _filters(part: SubgraphView, groups: Sequence[Group], vector: int) -> set[Layer]:
+    """Return the convolutions of single channels that become one with what reads them."""
+    finished = {group.producer for group in groups}
+    found: set[Layer] = set()
+    for layer in part.layers:
+        readers = layer.outputs[0].consumers if len(layer.outputs) == 1 else ()
+        if len(readers) != 1 or layer in finished or layer.output in part.outputs or not _wants_last(layer, vector):
+            continue
+        reader = readers[0].layer
+        if reader in part and _wants_last(reader, vector) and can_be(layer, reader, vector):
+            found.add(layer)
+    return found
 
 
 def _wants_last(layer: Layer, vector: int) -> bool:
@@ -131,9 +148,11 @@ def _emit(lowering: Lowering, group: Group, *, last: bool) -> None:
         chain = replace(chain, infos=(turned(result.known_info),))
     made: Descriptor = chain
     inputs: list[OutputSlot | None] = []
+    layers = group.members
     if producer is not None:
         descriptor = producer.descriptor
         if last:
+            layers = [*_filter_of(lowering, producer), *layers]
             descriptor, inputs = _with_channels_last(lowering, producer)
         else:
             inputs = [None if slot.source is None else lowering.plain(slot.source) for slot in producer.inputs]
@@ -141,7 +160,14 @@ def _emit(lowering: Lowering, group: Group, *, last: bool) -> None:
         operands = operands[1:]
     rank = result.known_info.rank
     inputs += [lowering.last_operand(slot, rank) if last else lowering.plain(slot) for slot in operands]
-    lowering.define(result, lowering.emit(made, inputs, group.members).output, last=last)
+    lowering.define(result, lowering.emit(made, inputs, layers).output, last=last)
+
+
+def _filter_of(lowering: Lowering, layer: Layer) -> list[Layer]:
+    """List the convolution of single channels that becomes one with its reader, if there is one."""
+    image = layer.inputs[0].source
+    assert image is not None
+    return [] if lowering.is_made(image) else [image.layer]
 
 
 def _with_channels_last(lowering: Lowering, layer: Layer) -> tuple[Descriptor, list[OutputSlot | None]]:
@@ -149,6 +175,12 @@ def _with_channels_last(lowering: Lowering, layer: Layer) -> tuple[Descriptor, l
     info = turned(layer.output.known_info)
     image, *others = (slot.source for slot in layer.inputs)
     assert image is not None
+    for first in _filter_of(lowering, layer):
+        middle = turned(image.known_info)
+        made: Descriptor = Separable(infos=(info,), depthwise=first.descriptor, middle=middle, pointwise=layer.descriptor)
+        source, *constants = (slot.source for slot in (*first.inputs, *layer.inputs[1:]))
+        assert source is not None
+        return made, [lowering.last(source), *(None if slot is None else lowering.plain(slot) for slot in constants)]
     made = Convolution(infos=(info,), convolution=layer.descriptor, layout=DataLayout.NHWC)
     return made, [lowering.last(image), *(None if slot is None else lowering.plain(slot) for slot in others)]
 

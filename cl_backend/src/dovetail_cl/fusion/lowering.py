@@ -51,6 +51,10 @@ class Lowering:
         """Say whether an image lies with channels last, and not otherwise."""
         return slot in self._last and slot not in self._plain
 
+    def is_made(self, slot: OutputSlot) -> bool:
+        """Say whether a tensor is there already, or is a constant."""
+        return slot in self._last or slot in self._plain or isinstance(slot.layer.descriptor, Constant)
+
     def plain(self, slot: OutputSlot) -> OutputSlot:
         """Return a tensor as the model has it."""
         if slot not in self._plain:
