@@ -5,6 +5,7 @@ import pytest
 
 import dovetail
 from dovetail import BackendUnavailableError, ErrorCode, OptionError
+from dovetail_cl import devices
 from dovetail_cl.devices import all_facts
 
 
@@ -33,10 +34,19 @@ def test_a_device_is_named_by_number_or_by_a_part_of_its_name(backend):
             np.testing.assert_allclose(net.run({"x": x})["y"], expected, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("named", [99, "no device is called this"])
+def test_a_number_is_no_part_of_a_name(backend, monkeypatch):
+    monkeypatch.setattr(devices, "_found", [{"name": "Acme 3 2000"}, {"name": "Acme 1 3000"}])
+    assert [devices.number_of(named) for named in (0, 1, "1", " 0 ", "3 2", "acme 1 3000", "ACME")] == [0, 1, 1, 0, 0, 1, 0]
+    for named in (2, "3", "2000", "-1", "00"):
+        with pytest.raises(BackendUnavailableError, match="no device is") as caught:
+            devices.number_of(named)
+        assert caught.value.hint == "its devices are 0: Acme 3 2000, 1: Acme 1 3000"
+
+
+@pytest.mark.parametrize("named", [99, "99", -1, "01", "no device is called this"])
 def test_a_device_that_is_not_there_is_told_with_those_that_are(backend, named):
     network, _, _ = two_products()
-    with pytest.raises(BackendUnavailableError, match="no device of backend GpuAcc") as caught:
+    with pytest.raises(BackendUnavailableError, match="no device is") as caught:
         loaded(network, device=named)
     assert caught.value.details["state"] == "no_device"
     assert all_facts()[0]["name"] in caught.value.hint

@@ -74,6 +74,17 @@ def test_what_was_written_is_read_by_equal_parts_alone(tmp_path: Path) -> None:
     assert again.read(key) == b"", "an empty artefact is one"
 
 
+def test_a_relative_folder_is_the_one_of_when_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    store = ArtefactStore("Acme", "kept", lambda: {})
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    key = store.key(part())
+    store.write(key, b"compiled")
+    assert store.read(key) == b"compiled"
+    assert [path.suffix for path in (tmp_path / "kept").iterdir()] == [".artefact"]
+
+
 def test_names_of_layers_do_not_count_and_a_layer_is_a_part() -> None:
     first, second = network(), network()
     for layer in list(second):

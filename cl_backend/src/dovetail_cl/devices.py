@@ -66,7 +66,8 @@ def number_of(named: int | str) -> int | None:
     """Return the number of the device that an option names; None if it is empty.
 
     Args:
-        named: A number, as text too, or a part of a name, in upper or lower case.
+        named: A number, as text too, or a part of a name, in upper or lower case. Digits alone are
+            a number always: names hold them, and another device than the one meant would serve.
 
     Raises:
         BackendUnavailableError: There is no such device.
@@ -75,13 +76,12 @@ def number_of(named: int | str) -> int | None:
     if not text:
         return None
     names = [facts["name"] for facts in all_facts()]
-    if text.isdecimal() and int(text) < len(names):
-        return int(text)
-    found = [index for index, name in enumerate(names) if text.lower() in name.lower()]
+    is_number = text.lstrip("+-").isdecimal()
+    found = [index for index, name in enumerate(names) if (text == str(index) if is_number else text.lower() in name.lower())]
     if not found:
         listed = ", ".join(f"{index}: {name}" for index, name in enumerate(names))
         raise BackendUnavailableError(
-            f"no device of backend {ID} is {named!r}", hint=f"its devices are {listed}", state="no_device", backend=ID
+            f"no device is {named!r}", hint=f"its devices are {listed}", state="no_device", backend=ID
         )
     return found[0]
 

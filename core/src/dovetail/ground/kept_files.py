@@ -28,14 +28,14 @@ class KeptFolder:
     """The files in one folder. Safe to use from several processes at once.
 
     Args:
-        path: The folder; it need not exist.
+        path: The folder; it need not exist. A relative one is that of the working folder of now.
         tell: Called with why the folder is not used, each time that it is wanted and is not to be
             trusted.
         largest: Bytes that are read of a file at most; None: all of it.
     """
 
     def __init__(self, path: str | None, tell: Callable[[str], None], largest: int | None = None) -> None:
-        self._path = path
+        self._path = os.path.abspath(path) if path is not None else None
         self._tell = tell
         self._largest = largest
 
