@@ -76,7 +76,7 @@ def test_what_was_written_is_read_by_equal_parts_alone(tmp_path: Path) -> None:
 
 def test_a_relative_folder_is_the_one_of_when_it_was_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    store = ArtefactStore("Acme", "kept", lambda: {})
+    store = ArtefactStore("Acme", "kept", dict)
     (tmp_path / "else").mkdir()
     monkeypatch.chdir(tmp_path / "else")
     key = store.key(part())
