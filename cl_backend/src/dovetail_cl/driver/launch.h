@@ -4,7 +4,8 @@
 
 #include "queue.h"
 
-enum { MAX_VALUE = 256 };
+/* Bytes of a struct that is an argument: of all arguments OpenCL 1.2 promises 1024. */
+enum { MAX_VALUE = 640 };
 
 /* What an argument of a kernel is. Tensors, scratch and constants are two arguments: a buffer, and
  * a ulong, the bytes to the first element. */
