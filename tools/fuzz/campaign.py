@@ -21,7 +21,7 @@ import onnx
 import dovetail
 
 from . import corpus
-from .executor import CONFIGURATIONS, Executor, prepare
+from .executor import CONFIGURATIONS, DEVICES, Executor, prepare
 from .fork_server import ForkServer, Limits, Task
 from .minimizing import minimize
 from .mutants import Mutant, make
@@ -31,6 +31,8 @@ from .verdicts import Outcome, Verdict
 
 BATCH = 100
 """Mutants that one child gets, if none ends it before."""
+DEADLINES = 5
+"""Deadlines of loads and runs that fit into the time in which a mutant is to end."""
 PROGRESS = 10.0
 """Seconds between two lines."""
 
@@ -154,6 +156,8 @@ class Campaign:
         peer: Another runtime to compare with.
         say: Takes lines of progress.
         load: `dovetail.load`, or what a test puts in its place.
+        devices: Of `DEVICES`, those to run too.
+        artefacts: Folder in which these keep what they build; for this run alone if it is None.
     """
 
     def __init__(
@@ -166,6 +170,8 @@ class Campaign:
         peer: type[Peer] | None = None,
         say: Callable[[str], object] = print,
         load: Callable[..., Any] = dovetail.load,
+        devices: Sequence[str] = (),
+        artefacts: Path | None = None,
     ) -> None:
         self._seeds, self._seed, self._jobs = seeds, seed, jobs
         self._limits = limits or Limits()
@@ -174,6 +180,10 @@ class Campaign:
         self._load = load
         self._folder = Path(tempfile.mkdtemp(prefix="dovetail-fuzz-"))
         os.environ |= {"DOVETAIL_CACHE_DIR": str(self._folder / "cache"), "DOVETAIL_PROBE": "off"}
+        kept = str(artefacts or self._folder / "artefacts")
+        self._configurations = CONFIGURATIONS | {
+            name: DEVICES[name] | {"options": {name: {"artefacts": kept}}} for name in devices
+        }
         _import_all()
 
     def __enter__(self) -> Campaign:
@@ -248,7 +258,12 @@ class Campaign:
         folder = Path(tempfile.mkdtemp(dir=self._folder))
         prepare(folder)
         load = functools.partial(self._load, runtime=dovetail.Runtime(threads=1))
-        executor = Executor(folder, self._limits.memory // 4, load, self._peer() if self._peer else None)
+        for name, arguments in self._configurations.items():
+            if name not in CONFIGURATIONS:  # drivers bear no fork, and limits are counted from what they take
+                load(DIGITS, threads=1, **arguments).unload()
+        peer = self._peer() if self._peer else None
+        deadline = self._limits.seconds / DEADLINES
+        executor = Executor(folder, self._limits.memory // 4, load, peer, self._configurations, deadline)
         return lambda number, stage: executor.run(find(number), stage)
 
 

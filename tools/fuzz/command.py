@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .campaign import Campaign, replay, write_report
+from .executor import DEVICES
 from .fork_server import Limits
 from .peers import installed_peer
 from .seeds import Seeds, load_seeds
@@ -28,6 +29,8 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--seconds", type=float, default=10.0, help="processor time of a mutant that counts as a hang")
     made.add_argument("--memory", type=int, default=1024, help="MiB that a mutant may take")
     made.add_argument("--peer", choices=["auto", "none"], default="auto", help="compare with onnxruntime, if installed")
+    made.add_argument("--backend", choices=sorted(DEVICES), action="append", default=[], help="compare with a device, too")
+    made.add_argument("--artefacts", type=Path, help="folder in which devices keep what they build, for the next run")
     made.add_argument("--corpus", type=Path, help="folder for what is found, minimized")
     made.add_argument("--minimize", type=float, default=30.0, help="seconds for making one finding smaller")
     made.add_argument("--report", type=Path, help="write a summary as JSON")
@@ -44,7 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = Seeds({}, []) if options.replay and not options.only else load_seeds()
     peer = installed_peer() if options.peer == "auto" else None
     limits = Limits(options.seconds, options.memory << 20, max(4 << 30, options.memory << 21))
-    with Campaign(seeds, options.seed, jobs=options.jobs, limits=limits, peer=peer, say=_say) as campaign:
+    with Campaign(
+        seeds,
+        options.seed,
+        jobs=options.jobs,
+        limits=limits,
+        peer=peer,
+        say=_say,
+        devices=options.backend,
+        artefacts=options.artefacts,
+    ) as campaign:
         if options.replay or options.only:
             return _single(campaign, options)
         begin = time.monotonic()

@@ -31,10 +31,12 @@ CONFIGURATIONS: dict[str, dict[str, Any]] = {
 What the optimizer folds or drops needs no backend and may be wrong: the last configuration may
 refuse what the others run."""
 
+DEVICES: dict[str, dict[str, Any]] = {"GpuAcc": {"backends": ["GpuAcc", "CpuRef"]}}
+"""Configurations that only those who ask for them get: the first programs of a device take long to
+build. Their backends keep what they build in a folder that `artefacts` names."""
+
 RUNS = 2
 """Of one that runs with several sizes, or with hostile values."""
-DEADLINE = 2.0
-"""Seconds that a load and a run may take, as they are told."""
 SHORTAGES = {ErrorCode.TIMEOUT, ErrorCode.OUT_OF_MEMORY, ErrorCode.LIMIT_EXCEEDED}
 """Codes that depend on how a configuration goes about it."""
 BLAMING = {ErrorCode.BACKEND_BROKEN, ErrorCode.BACKEND_CONTRACT, ErrorCode.SUBSTITUTION_INVALID, ErrorCode.BACKEND_UNAVAILABLE}
@@ -68,6 +70,7 @@ class Executor:
         load: `dovetail.load`, or what a test puts in its place.
         peer: Another runtime to compare with.
         configurations: Arguments of `load` by name.
+        deadline: Seconds that a load and a run may take, as they are told.
     """
 
     def __init__(
@@ -77,9 +80,11 @@ class Executor:
         load: Load,
         peer: Peer | None = None,
         configurations: Mapping[str, Mapping[str, Any]] = CONFIGURATIONS,
+        deadline: float = 2.0,
     ) -> None:
         self._folder = folder
-        limits = Limits(memory=memory, seconds=DEADLINE)
+        self._deadline = deadline
+        limits = Limits(memory=memory, seconds=deadline)
         self._load = functools.partial(load, threads=1, limits=limits)
         self._peer = peer
         self._configurations = configurations
@@ -140,7 +145,7 @@ class Executor:
                     if feeds is None:
                         return Outcome(Verdict.REFUSED, now, TOO_LARGE)
                     fed[turn] = feeds
-                    answers[turn][name] = network.run(fed[turn], timeout=DEADLINE)
+                    answers[turn][name] = network.run(fed[turn], timeout=self._deadline)
                 now = f"{name}: unload"
         except DovetailError as error:
             return _refused(now, error)
@@ -182,7 +187,7 @@ class Executor:
     def _run_first(self, path: Path, feeds: Mapping[str, np.ndarray]) -> Answers:
         """Load a file in the first configuration and run it."""
         with self._load(path, **next(iter(self._configurations.values()))) as network:
-            answers: Answers = network.run(feeds, timeout=DEADLINE)
+            answers: Answers = network.run(feeds, timeout=self._deadline)
         return answers
 
 
