@@ -110,3 +110,22 @@ def test_whole_images(way, layout, shape):
     ):
         y = run(way, lambda net, x, function=function, p=p: net.global_pooling(x, function, p=p, layout=layout), x)
         np.testing.assert_allclose(y, expected, rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("p", [2, 3, 8])
+@pytest.mark.parametrize("channels", [3, 19])
+def test_norms_whose_powers_leave_the_range(way, layout, p, channels):
+    """Each window by itself, also beside others: of large and small numbers, zeros, infinity."""
+    x = (rng.uniform(0.5, 1, (1, channels, 12, 70)) * 10.0 ** rng.integers(-37, 37, (1, channels, 6, 70)).repeat(2, 2)).astype(
+        np.float32
+    )
+    x[0, 0, :4, :30], x[0, 1, 5, 7], x[0, 2, 8, 9] = 0, np.inf, np.nan
+    given = x if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(x, 1, -1))
+    window = {"size": 2, "stride": 2}
+    y = run(way, lambda net, x: net.pooling2d(x, "lp", p=p, layout=layout, **window), given)
+    y = y if layout == "NCHW" else np.moveaxis(y, -1, 1)
+    np.testing.assert_allclose(y, pooled(x, "lp", y.shape, window, False, p), rtol=3e-6)
+    y = run(way, lambda net, x: net.global_pooling(x, "lp", p=p, layout=layout), given)
+    y = y if layout == "NCHW" else np.moveaxis(y, -1, 1)
+    np.testing.assert_allclose(y[..., 0, 0], (np.abs(x.astype(np.float64)) ** p).sum((2, 3)) ** (1 / p), rtol=3e-6)

@@ -52,6 +52,19 @@ def test_reduce(way, function, shape, axes):
     np.testing.assert_allclose(y, FUNCTIONS[function](x.astype(np.float64), axis=axis), rtol=2e-6)
 
 
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), None])
+def test_norms_whose_squares_leave_the_range(way, axes):
+    """Each line by itself, also beside others: of large and small numbers, zeros, infinity."""
+    powers = 10.0 ** rng.integers(-44, 38, (40, 1, 9))
+    x = (rng.uniform(0.5, 1, (40, 70, 9)) * powers).astype(np.float32)
+    x[1], x[2, 3, 4], x[4, 1, 2] = 0, np.inf, np.nan
+    y = run(way, lambda net, x: net.reduce(x, "l2", axes), x)
+    wide = x.astype(np.float64)
+    with np.errstate(over="ignore"):
+        expected = np.sqrt((wide * wide).sum(axes)).astype(np.float32)
+    np.testing.assert_allclose(y, expected, rtol=2e-6, atol=3e-45)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("axes", [(0,), (2,), (0, 2), None])
 def test_integers(way, dtype, axes):

@@ -49,7 +49,7 @@ def _images(layer: Layer, kernels: Kernels) -> Work:
     info = input_info(layer, 0)
     axes = descriptor.layout.spatial_axes(info.rank)
     if descriptor.function is PoolingFunction.LP:
-        function = FUNCTIONS[f"l{descriptor.p}"] if descriptor.p <= 2 else Function(*_norm(descriptor.p))
+        function = FUNCTIONS[f"l{descriptor.p}"] if descriptor.p <= 2 else Function(*_norm(descriptor.p), is_norm=True)
     elif info.dtype.is_integer and descriptor.function is PoolingFunction.AVERAGE:
         function = FUNCTIONS["rounded_mean"]
     else:
@@ -78,6 +78,7 @@ def _windows(layer: Layer, kernels: Kernels) -> Work:
         "MAP(v, T)": each,
         "FINISH(v, n, T)": last,
         "COUNT_PADDING": int(descriptor.count_padding),
+        "NORM": int(descriptor.function is PoolingFunction.LP and descriptor.p > 1),
     }
     lanes = lanes_of(kernels)
     taps = math.prod(descriptor.size)

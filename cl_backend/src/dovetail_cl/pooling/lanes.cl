@@ -18,6 +18,15 @@ V pooled(__global const X *x, const windows *w, const span *down, const span *al
         total = WITH(total, part);
     }
     const int counted = down->count * along->count;
+#if NORM
+    if (is_any_beyond(total, 0)) {
+        C norms[LANES];
+        for (uint k = 0; k < lanes; ++k) {
+            norms[k] = norm_of_shares(x + k, w, down, along);
+        }
+        return TOGETHER(norms);
+    }
+#endif
 #if !IS_FLOAT && SUMS
     total += (V)((counted - max(0, down->to - down->from) * max(0, along->to - along->from)) * w->pad);
 #endif

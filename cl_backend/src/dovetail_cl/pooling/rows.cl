@@ -109,6 +109,17 @@ __kernel void pool_rows(
                 }
                 const uint lanes = min(LANES, results - at);
                 const index to = row * w.out[1] + from + at;
+#if NORM
+                if (is_any_beyond(total, 0)) {
+                    C norms[LANES];
+                    for (uint k = 0; k < lanes; ++k) {
+                        const span along = span_at(&w, 1, from + at + k);
+                        norms[k] = norm_of_shares(x + plane * w.in[0] * w.in[1], &w, &down, &along);
+                    }
+                    keep(y, to, lanes, TOGETHER(norms));
+                    continue;
+                }
+#endif
 #if COUNTED
                 const V number = (float)down.count * fetch_counts(counts, from + at, lanes, (V)0);
                 keep(y, to, lanes, number == 0 ? (V)0 : total / number);

@@ -29,6 +29,9 @@ class Function(NamedTuple):
         two: Name of the macro that makes one of two results; empty: they are added up.
         neutral: What `two` begins with, of floats and of integers.
         log_sum_exp: The elements are exponents, and so are the results.
+        is_norm: `each` is a power, and `last` its root. Norms of norms are norms, so that what lies
+            between two reductions of a chain is no power; and elements are divided by their
+            greatest where powers of them leave the range.
     """
 
     each: str = "(v)"
@@ -36,6 +39,7 @@ class Function(NamedTuple):
     two: str = ""
     neutral: tuple[str, str] = ("0", "0")
     log_sum_exp: bool = False
+    is_norm: bool = False
 
 
 _NUMBERS: dict[str, Callable[[int], np.generic[Any]]] = {
@@ -53,7 +57,7 @@ FUNCTIONS = {
     "min": Function(two="MIN_OR_NAN", neutral=("INFINITY", "{}_MAX")),
     "prod": Function(two="PRODUCT", neutral=("1", "1")),
     "l1": Function("magnitude_of(v)"),
-    "l2": Function("square_of(v)", "sqrt(v)"),
+    "l2": Function("square_of(v)", "sqrt(v)", is_norm=True),
     "sum_square": Function("square_of(v)"),
     "log_sum": Function(last="log(v)"),
     "log_sum_exp": Function(log_sum_exp=True),
@@ -105,11 +109,12 @@ def reduce(
             "X": computed if step else TYPES[dtype],
             "Y": TYPES[dtype] if is_last and keeps else computed,
             "SUMS": int(not function.two),
-            "MAP(v)": "(v)" if step else function.each,
-            "FINISH(v)": function.last if is_last else "(v)",
+            "MAP(v)": function.each if function.is_norm or not step else "(v)",
+            "FINISH(v)": function.last if function.is_norm or is_last else "(v)",
             "OF": function.two or "SUM",
             "NEUTRAL": function.neutral[not dtype.is_float].format(TYPES[dtype].upper()),
             "LOG_SUM_EXP": int(function.log_sum_exp),
+            "NORM": int(function.is_norm),
         }
         if function.two == "PRODUCT":  # which subgroups do not make of what they have
             defined["SUBGROUPS"] = 0
