@@ -8,6 +8,6 @@
 #define erf_of erf
 #define OVERLOADED __attribute__((overloadable, always_inline))
 static double OVERLOADED sigmoid_of(double x) { return 1.0 / (1.0 + exp(-x)); }
-static double OVERLOADED erf_plus_one(double x) { return erfc(-x); }
+static double OVERLOADED normal_below(double x) { return 0.5 * erfc(x * -0.70710678118654752); }
 static double OVERLOADED softplus_of(double x) { return fmax(x, 0.0) + log1p(exp(-fabs(x))); }
 #undef OVERLOADED

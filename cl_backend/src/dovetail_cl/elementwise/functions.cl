@@ -23,7 +23,7 @@ static FLOATS OVERLOADED selu(FLOATS x, NUMBER factor, NUMBER scale) { return sc
 static FLOATS OVERLOADED celu(FLOATS x, NUMBER factor) { return CHOOSE(x > 0.0f, x, factor * expm1_of(x / factor)); }
 static FLOATS OVERLOADED hard_swish(FLOATS x) { return x * bounded(x / 6.0f + 0.5f, 0.0f, 1.0f); }
 static FLOATS OVERLOADED swish(FLOATS x, NUMBER factor) { return x * sigmoid_of(factor * x); }
-static FLOATS OVERLOADED gelu(FLOATS x) { return 0.5f * x * erf_plus_one(x * EXACT(0.70710678118654752)); }
+static FLOATS OVERLOADED gelu(FLOATS x) { return x * normal_below(x); }
 // (1 + tanh u) / 2 is sigmoid(2 u), where nothing cancels far below zero.
 static FLOATS OVERLOADED gelu_tanh(FLOATS x) { return x * sigmoid_of(x * (EXACT(0.071354816272600255) * x * x + EXACT(1.5957691216057308))); }
 static FLOATS OVERLOADED softsign(FLOATS x) { return x / (1.0f + fabs(x)); }
