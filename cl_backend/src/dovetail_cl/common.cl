@@ -153,7 +153,20 @@ FLOATS(8)
 FLOATS(16)
 #undef FLOATS
 #undef STORES
+// Bytes likewise.
+#define BYTES(T, count)                                                                            \
+    static void __attribute__((overloadable, always_inline))                                       \
+        store_bytes##count(__global T *p, const T##count v)                                        \
+    {                                                                                              \
+        typedef T##count loose __attribute__((aligned(1)));                                        \
+        *(__global loose *)p = v;                                                                  \
+    }
+BYTES(char, 4) BYTES(char, 8) BYTES(char, 16) BYTES(uchar, 4) BYTES(uchar, 8) BYTES(uchar, 16)
+#undef BYTES
 #else
+#define store_bytes4(p, v) vstore4(v, 0, p)
+#define store_bytes8(p, v) vstore8(v, 0, p)
+#define store_bytes16(p, v) vstore16(v, 0, p)
 #define store_floats4(p, v) vstore4(v, 0, p)
 #define store_floats8(p, v) vstore8(v, 0, p)
 #define store_floats16(p, v) vstore16(v, 0, p)

@@ -29,6 +29,8 @@ _FAMILIES = {
     "quantized": "Quantize Dequantize",
 }
 _BY_KIND = {f"dovetail.{kind}": family for family, kinds in _FAMILIES.items() for kind in kinds.split()}
+CONVOLUTIONS = [f"dovetail.{kind}" for kind in _FAMILIES["convolution"].split()]
+"""Kinds over images and windows with weights, whatever their elements."""
 _BY_KIND["GpuAcc.Chain"] = "elementwise.chain_layer"
 _BY_KIND["GpuAcc.Attention"] = "attention"
 _BY_KIND["GpuAcc.Convolution"] = "convolution"
@@ -58,7 +60,10 @@ def _changes_meaning(layer: Layer) -> bool:
 
 
 _WHERE: dict[str, Callable[[Layer], bool]] = {
-    **dict.fromkeys(("Convolution2d", "DepthwiseConvolution2d", "TransposeConvolution2d", "FullyConnected"), _is_of_bytes),
+    **dict.fromkeys(
+        ("Convolution2d", "DepthwiseConvolution2d", "TransposeConvolution2d", "FullyConnected", "GpuAcc.Convolution"),
+        _is_of_bytes,
+    ),
     **dict.fromkeys(("MatMul", "Activation", "Prelu", "ElementwiseUnary", "Reduce"), _has_meaning),
     "ElementwiseBinary": _is_scaled,
     "Concat": _changes_meaning,

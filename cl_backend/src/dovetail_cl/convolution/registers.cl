@@ -2,11 +2,12 @@
 //
 // BY_LINES: whether rows lie by lines; else LARGE of them take turns. Of a panel of which at most
 // one vector is wanted, that one is summed up alone.
-// TERM: type of what is multiplied and of the sums, a float by default. ADD_PRODUCT(v, b, sum): a
+// TERM: type of what is multiplied, SUM: of the sums; floats by default. ADD_PRODUCT(v, b, sum): a
 // sum with another product.
 
 #ifndef TERM
 #define TERM float
+#define SUM float
 #define ADD_PRODUCT(v, b, sum) fma(v, b, sum)
 #endif
 

@@ -45,6 +45,8 @@ def can_be(depthwise: Layer, pointwise: Layer, vector: int) -> bool:
     second: Any = pointwise.descriptor
     if not isinstance(first, DepthwiseConvolution2d) or isinstance(second, DepthwiseConvolution2d):
         return False
+    if not depthwise.output.known_info.dtype.is_float:
+        return False
     if any(len(one.inputs) < 3 or one.inputs[2].source is None for one in (depthwise, pointwise)):
         return False
     middle, result = depthwise.output.known_info, pointwise.output.known_info

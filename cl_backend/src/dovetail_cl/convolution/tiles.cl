@@ -4,7 +4,10 @@
 // Vectors go along filters, and rows are pixels, where the channels of a pixel are neighbours; else
 // vectors go along pixels, and rows are filters. Depth is ordered by tap, then by channel.
 //
-// T: type of the elements. VECTOR: floats of a vector. CHANNELS_LAST: see above.
+// T: type of the elements. VECTOR: terms of a vector. CHANNELS_LAST: see above.
+// PACKED: type of what is packed. TERM: so many FACTORS of it, that are multiplied at once; SUM:
+// type of sums. CHUNK: elements that are packed together: PACK(p, v) writes what READ(x, i) reads,
+// or OUTSIDE_OF(g).
 // SEPARABLE: what is multiplied is not packed but made by a convolution of single channels, and by
 // MIDDLE(v) of its sums; see windows.cl.
 
@@ -15,14 +18,15 @@ typedef struct {
     uint in_elements;
     uint channels, filters;     // of a group
     uint pixels;                // of an image; of all images where channels are last
-    uint depth;
+    uint depth, terms;          // terms: of so many factors each
     uint line;                  // elements between packed pixels where channels are last
     uint at_once;               // pixels that are packed together
     uint blocks;                // of so many pixels; of all images
     uint each;                  // tiles of filters, or panels of them, of a work unit
     uint splits, units;
-    uint scratch;               // floats of scratch memory of a work item
+    uint scratch;               // packed elements of scratch memory of a work item
     uint is_dense;              // whether results of pixels follow each other, of all images
+    uint outside;               // FACTORS of packed elements outside of images
 } geometry;
 
 #if SEPARABLE
@@ -48,44 +52,44 @@ void filter_pixels(__global float *to, const __global T *x, const __global float
 }
 #elif CHANNELS_LAST
 // These two write whole vectors: what they write too much is overwritten by what comes behind.
-void clear(__global float *to, const uint n)
+void clear(__global PACKED *to, const geometry *g, const uint n)
 {
-    for (uint i = 0; i < n; i += VECTOR) VSTORE((vec)(0.0f), 0, to + i);
+    for (uint i = 0; i < n; i += CHUNK) PACK(to + i, OUTSIDE_OF(g));
 }
 
-void copy(__global float *to, const __global T *x, const uint from, const uint n, const uint end)
+void copy(__global PACKED *to, const __global T *x, const uint from, const uint n, const uint end)
 {
     uint i = 0;
-    for (; i < n && from + i + VECTOR <= end; i += VECTOR) VSTORE(READ(x, from + i), 0, to + i);
+    for (; i < n && from + i + CHUNK <= end; i += CHUNK) PACK(to + i, READ(x, from + i));
     for (; i < n; ++i) to[i] = LOAD_AS(T, x, from + i);
 }
 
 // What the window of a pixel sees of a group of channels; it begins at a row and a column.
-void pack_pixel(__global float *to, const __global T *x, const geometry *g, const uint image, const int row,
+void pack_pixel(__global PACKED *to, const __global T *x, const geometry *g, const uint image, const int row,
                 const int column, const uint channel)
 {
     const bool is_joined = g->between[1] == 1 && g->channels == g->in_at[3];
     for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
         const int at_row = row + tap_row * g->between[0];
         if (at_row < 0 || at_row >= g->in_size[0]) {
-            clear(to, g->taps[1] * g->channels);
+            clear(to, g, g->taps[1] * g->channels);
             to += g->taps[1] * g->channels;
             continue;
         }
         const uint first = image * g->in_at[0] + at_row * g->in_at[2] + channel;
         if (is_joined) {
             const int low = clamp(-column, 0, g->taps[1]), high = clamp(g->in_size[1] - column, low, g->taps[1]);
-            clear(to, low * g->channels);
+            clear(to, g, low * g->channels);
             to += low * g->channels;
             if (high > low) copy(to, x, first + (column + low) * g->in_at[3], (high - low) * g->channels, g->in_elements);
             to += (high - low) * g->channels;
-            clear(to, (g->taps[1] - high) * g->channels);
+            clear(to, g, (g->taps[1] - high) * g->channels);
             to += (g->taps[1] - high) * g->channels;
             continue;
         }
         for (int tap = 0; tap < g->taps[1]; ++tap) {
             const int at = column + tap * g->between[1];
-            if (at < 0 || at >= g->in_size[1]) clear(to, g->channels);
+            if (at < 0 || at >= g->in_size[1]) clear(to, g, g->channels);
             else copy(to, x, first + at * g->in_at[3], g->channels, g->in_elements);
             to += g->channels;
         }
@@ -93,7 +97,7 @@ void pack_pixel(__global float *to, const __global T *x, const geometry *g, cons
 }
 
 // What the windows of pixels from a column up to another see, which lie in one row of an image.
-void pack_run(__global float *to, const __global T *x, const geometry *g, const uint image, const int out_row,
+void pack_run(__global PACKED *to, const __global T *x, const geometry *g, const uint image, const int out_row,
               const int from, const int until, const uint channel)
 {
     const int row = out_row * g->stride[0] + g->start[0], reach = (g->taps[1] - 1) * g->between[1];
@@ -108,19 +112,19 @@ void pack_run(__global float *to, const __global T *x, const geometry *g, const 
     }
     const bool is_joined = g->between[1] == 1 && g->channels == g->in_at[3];
     const uint runs = is_joined ? 1 : g->taps[1], n = (is_joined ? g->taps[1] : 1) * g->channels;
-    const uint whole = (n + VECTOR - 1) / VECTOR * VECTOR, step = g->stride[1] * g->in_at[3];
+    const uint whole = (n + CHUNK - 1) / CHUNK * CHUNK, step = g->stride[1] * g->in_at[3];
     for (int tap_row = 0; tap_row < g->taps[0]; ++tap_row) {
         const int at_row = row + tap_row * g->between[0];
         const bool is_inside = at_row >= 0 && at_row < g->in_size[0];
         for (uint run = 0; run < runs; ++run) {
-            __global float *packed = to + (low - from) * g->line + (tap_row * runs + run) * n;
+            __global PACKED *packed = to + (low - from) * g->line + (tap_row * runs + run) * n;
             uint at = image * g->in_at[0] + at_row * g->in_at[2] + channel;
             at += (low * g->stride[1] + g->start[1] + (int)run * g->between[1]) * g->in_at[3];
             for (int j = low; j < high; ++j, packed += g->line, at += step) {
                 if (!is_inside) {
-                    for (uint i = 0; i < n; i += VECTOR) VSTORE((vec)(0.0f), 0, packed + i);
+                    for (uint i = 0; i < n; i += CHUNK) PACK(packed + i, OUTSIDE_OF(g));
                 } else if (at + whole <= g->in_elements) {
-                    for (uint i = 0; i < n; i += VECTOR) VSTORE(READ(x, at + i), 0, packed + i);
+                    for (uint i = 0; i < n; i += CHUNK) PACK(packed + i, READ(x, at + i));
                 } else {
                     copy(packed, x, at, n, g->in_elements);
                 }
@@ -145,7 +149,7 @@ __kernel void convolve(
 #if SEPARABLE
     CONSTANT(float, taps), CONSTANT(float, added),
 #endif
-    CONSTANT(float, weights), CONSTANT(float, bias), TENSOR(float, scratch), TENSOR(T, y),
+    CONSTANT(TERM, weights), CONSTANT(SUM, bias), TENSOR(PACKED, scratch), TENSOR(T, y),
 #if SEPARABLE
     const windows single,
 #endif
@@ -158,9 +162,9 @@ __kernel void convolve(
     BEGIN(const float, taps);
     BEGIN(const float, added);
 #endif
-    BEGIN(const float, weights);
-    BEGIN(const float, bias);
-    BEGIN(float, scratch);
+    BEGIN(const TERM, weights);
+    BEGIN(const SUM, bias);
+    BEGIN(PACKED, scratch);
     BEGIN(T, y);
     FINISH_BEGIN
     vec sums[2 * LARGE];
@@ -191,17 +195,19 @@ __kernel void convolve(
         const uint to_panel = min(panels, (split + 1) * g->each);
         for (uint panel = split * g->each; panel < to_panel; ++panel) {
             const uint filter = panel * PANEL, filters = min((uint)PANEL, g->filters - filter);
-            const __global float *b = weights + (group * panels + panel) * (ulong)g->depth * PANEL;
+            const __global TERM *b = weights + (group * panels + panel) * (ulong)g->terms * PANEL;
             const vec low = VLOAD(0, bias + (group * panels + panel) * PANEL);
             const vec high = VLOAD(1, bias + (group * panels + panel) * PANEL);
             for (uint i = 0; i < count; i += LARGE) {
                 const uint rows = min((uint)LARGE, count - i);
 #if IN_PLACE
                 if (i < in_place) {
-                    tile(rows, filters, x + (first + i) * g->in_at[3] + group * g->channels, g->in_at[3], b, g->depth, sums);
+                    tile(rows, filters, (const __global TERM *)(x + (first + i) * g->in_at[3] + group * g->channels),
+                         g->in_at[3] / FACTORS, b, g->terms, sums);
                 } else
 #endif
-                tile(rows, filters, scratch + (i - in_place) * g->line, g->line, b, g->depth, sums);
+                tile(rows, filters, (const __global TERM *)(scratch + (i - in_place) * g->line), g->line / FACTORS, b, g->terms,
+                     sums);
                 const uint channel = group * g->filters + filter;
                 for (uint r = 0; r < rows; ++r) {
                     const uint to = g->out_from + place(g, first + i + r) + channel;

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy.typing as npt
 from dovetail import DType, Layer
 from dovetail.ground.records import NamedTuple
 
-from ..driver.arguments import ConstantArray, Input, Launch, Output, Scratch
+from ..driver.arguments import Argument, ConstantArray, Input, Launch, Output, Scratch
 from ..elementwise import input_info, reals
 from ..elementwise.epilogue import Epilogue
 from ..kernels import TYPES, Kernels, Work
@@ -20,15 +22,15 @@ from .windows import windows_defined, windows_of
 
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
 _NUMBERS = (
-    *("out_from", "in_elements", "channels", "filters", "pixels", "depth", "line"),
-    *("at_once", "blocks", "each", "splits", "units", "scratch", "is_dense"),
+    *("out_from", "in_elements", "channels", "filters", "pixels", "depth", "terms", "line"),
+    *("at_once", "blocks", "each", "splits", "units", "scratch", "is_dense", "outside"),
 )
 _STRUCT = np.dtype(
     [(name, np.int32, 2) for name in _PAIRS]
     + [("in_at", np.uint32, 4), ("out_at", np.uint32, 4)]
     + [(name, np.uint32) for name in _NUMBERS]
 )
-_PACKED_FLOATS = 1 << 16
+_PACKED_BYTES = 1 << 18
 """Packed pixels that stay in the nearer caches while weights pass by."""
 _MOST_TILES = 16
 """Of pixels that a work unit takes at once."""
@@ -83,6 +85,41 @@ class Before(NamedTuple):
     function: str
 
 
+class Sums(NamedTuple):
+    """What is multiplied and summed up by tiles, and what becomes of it.
+
+    Attributes:
+        files: Sources that define it.
+        defined: For them.
+        elements: Of the input.
+        first: Arguments of the kernel behind its input.
+        second: Those behind its output.
+        last: Those behind its geometry.
+        packed: Returns weights [group, part, term, filter, factor] and bias [group, part, filter],
+            for so many parts of so many filters.
+        is_in_place: Pixels are multiplied where they lie.
+        taps: Products that make each element that is multiplied.
+        factors: Elements of a term.
+        size: Bytes of an element that is packed.
+        chunk: Elements that are packed together.
+        outside: A term of what lies outside of images.
+    """
+
+    files: str
+    defined: dict[str, Any]
+    elements: int
+    first: tuple[Argument, ...]
+    second: tuple[Argument, ...]
+    last: tuple[Argument, ...]
+    packed: Callable[[int, int], tuple[npt.NDArray[Any], npt.NDArray[Any]]]
+    is_in_place: bool
+    taps: int
+    factors: int
+    size: int
+    chunk: int
+    outside: int = 0
+
+
 def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue, before: Before | None = None) -> Work:
     """Return the work of a convolution whose weights and bias are constant.
 
@@ -94,63 +131,77 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
         before: What makes its image, the first input being that of `before`; see `separable.py`.
     """
     epilogue = vector_epilogue(geometry, epilogue)
-    parts = [_launch(layer, phase, kernels, epilogue, before) for phase in geometry.phases()]
+    parts = [launched(phase, kernels, _sums(layer, phase, kernels, epilogue, before)) for phase in geometry.phases()]
     return Work(tuple(launch for launch, _ in parts), max(scratch for _, scratch in parts))
 
 
-def _launch(
-    layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue, before: Before | None
-) -> tuple[Launch, int]:
+def _sums(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue, before: Before | None) -> Sums:
+    """Return how floats are summed up."""
+    info, vector = input_info(layer, 0), vector_of(kernels)
+    return Sums(
+        f"{vector_files(kernels, epilogue)} convolution/registers.cl convolution/{'runs' if before is None else 'windows'}.cl",
+        {
+            "T": TYPES[info.dtype],
+            "VECTOR": vector,
+            "SEPARABLE": int(before is not None),
+            **({} if before is None else {"MIDDLE(v)": before.function, **windows_defined(before.geometry)}),
+            **epilogue.defined(vector),
+        },
+        info.elements,
+        () if before is None else (ConstantArray(before.weights), ConstantArray(before.bias)),
+        () if before is None else (windows_of(before.geometry),),
+        epilogue.arguments,
+        partial(_packed, layer, geometry),
+        is_in_place=geometry.is_pointwise and info.dtype is DType.FLOAT32 and before is None,
+        taps=math.prod(before.geometry.taps) if before else 0,
+        factors=1,
+        size=4,
+        chunk=vector,
+    )
+
+
+def launched(geometry: Geometry, kernels: Kernels, sums: Sums) -> tuple[Launch, int]:
     """Return the launch for a phase of a convolution, and the bytes of its scratch memory."""
-    dtype = input_info(layer, 0).dtype
     vector = vector_of(kernels)
     panel, rows = 2 * vector, rows_of(vector)
     is_last = is_channels_last(geometry)
     given = np.zeros((), _STRUCT)
     for name in ("in_at", "out_at", "out_from", "channels", "filters", "depth", *_PAIRS):
         given[name] = getattr(geometry, name)
-    given["in_elements"] = input_info(layer, 0).elements
-    line = -(-geometry.depth // vector) * vector + vector
+    given["in_elements"], given["outside"] = sums.elements, sums.outside
+    given["terms"] = -(-geometry.depth // sums.factors)
+    line = -(-geometry.depth // sums.chunk) * sums.chunk + sums.chunk
     wanted = kernels.choose("units", UNITS_EACH, 8, 2, 1, 16) * kernels.compute_units
-    is_in_place = geometry.is_pointwise and dtype is DType.FLOAT32 and before is None
     if is_last:
         pixels, parts = geometry.batch * geometry.pixels, -(-geometry.filters // panel)
-        most = pixels if is_in_place else _PACKED_FLOATS // line
-        shares = shared(geometry, pixels, parts, wanted, most, kernels, math.prod(before.geometry.taps) if before else 0)
+        most = pixels if sums.is_in_place else _PACKED_BYTES // (line * sums.size)
+        shares = shared(geometry, pixels, parts, wanted, most, kernels, sums.taps)
         at_once = kernels.choose("rows", shares[0], shares[0] // 2, 2 * shares[0]) * rows
-        blocks, floats = -(-pixels // at_once), min(at_once, rows if is_in_place else at_once) * line
+        blocks, room = -(-pixels // at_once), min(at_once, rows if sums.is_in_place else at_once) * line
         each = -(-parts // shares[1])
     else:
         pixels, parts, at_once = geometry.pixels, -(-geometry.filters // rows), panel
-        blocks, floats = geometry.batch * -(-pixels // panel), geometry.depth * panel + panel
+        blocks, room = geometry.batch * -(-pixels // panel), geometry.depth * panel + panel
         each = max(1, parts // -(-wanted // max(1, blocks * geometry.groups)))
     splits = -(-parts // each)
     units = blocks * geometry.groups * splits
     given["pixels"], given["line"], given["at_once"], given["blocks"] = pixels, line, at_once, blocks
-    given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, floats
+    given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, room
     filters, (rows_out, columns) = geometry.groups * geometry.filters, geometry.out_size
     given["is_dense"] = geometry.out_at == (rows_out * columns * filters, 1, columns * filters, filters)
-    weights, bias = _packed(layer, geometry, parts, panel if is_last else rows)
+    weights, bias = sums.packed(parts, panel if is_last else rows)
     items = min(units, wanted)
-    first: tuple[Any, ...] = (Input(),)
-    second: tuple[Any, ...] = (ConstantArray(weights), ConstantArray(bias), Scratch(), Output())
-    if before is not None:
-        first = (*first, ConstantArray(before.weights), ConstantArray(before.bias))
-        second = (*second, windows_of(before.geometry))
+    constants = ConstantArray(weights), ConstantArray(bias)
+    arguments = (Input(), *sums.first, *constants, Scratch(), Output(), *sums.second, given, *sums.last)
     kernel = kernels.get(
-        f"{vector_files(kernels, epilogue)} convolution/registers.cl "
-        f"convolution/{'runs' if before is None else 'windows'}.cl convolution/tiles.cl",
+        f"{sums.files} convolution/tiles.cl",
         "convolve",
-        T=TYPES[dtype],
-        VECTOR=vector,
         BY_LINES=int(is_last),
         CHANNELS_LAST=int(is_last),
-        IN_PLACE=int(is_in_place),
-        SEPARABLE=int(before is not None),
-        **({} if before is None else {"MIDDLE(v)": before.function, **windows_defined(before.geometry)}),
-        **epilogue.defined(vector),
+        IN_PLACE=int(sums.is_in_place),
+        **sums.defined,
     )
-    return Launch(kernel, (*first, *second, given, *epilogue.arguments), (items,), (1,)), items * floats * 4
+    return Launch(kernel, arguments, (items,), (1,)), items * room * sums.size
 
 
 def shared(geometry: Geometry, pixels: int, parts: int, wanted: int, most: int, kernels: Kernels, taps: int) -> tuple[int, int]:

@@ -1,6 +1,13 @@
 // Vectors of floats on a CPU, read from and written to elements of the type T. VECTOR: floats of
 // one.
 
+// What is packed, so many at once, and what lies outside of an image; see `tiles.cl`.
+#define PACKED float
+#define CHUNK VECTOR
+#define FACTORS 1
+#define PACK(p, v) VSTORE(v, 0, p)
+#define OUTSIDE_OF(g) ((vec)(0.0f))
+
 #define NAMED(a, b) JOINED(a, b)
 typedef NAMED(float, VECTOR) vec;
 #define VLOAD NAMED(vload, VECTOR)

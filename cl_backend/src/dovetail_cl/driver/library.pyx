@@ -155,6 +155,7 @@ def _listed():
             if not _number(device, CL_DEVICE_AVAILABLE):
                 continue
             kind = _number(device, CL_DEVICE_TYPE)
+            is_pocl = _platform_text(platforms[i], CL_PLATFORM_NAME) == "Portable Computing Language"
             found.append({
                 "handles": (<intptr_t>platforms[i], <intptr_t>device),
                 "name": _text(device, CL_DEVICE_NAME),
@@ -184,7 +185,9 @@ def _listed():
                 "subgroup_language": _subgroup_language(device),
                 "dot_language": _dot_language(device),
                 # PoCL compiles a kernel once more for each size of group that it meets.
-                "compiles_late": _platform_text(platforms[i], CL_PLATFORM_NAME) == "Portable Computing Language",
+                "compiles_late": is_pocl,
+                # Its compiler takes instructions by their names.
+                "multiplies_bytes": bool(is_pocl and kind & CL_DEVICE_TYPE_CPU and host_multiplies_bytes()),
             })
     if not found:
         raise NoDevice(f"none of the {count} OpenCL platforms has a device that is available")

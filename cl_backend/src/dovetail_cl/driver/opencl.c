@@ -30,6 +30,15 @@ int opencl_load(opencl *table, const char *const *libraries, char *why, size_t r
     return 0;
 }
 
+int host_multiplies_bytes(void)
+{
+#if defined(__x86_64__)
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
+#else
+    return 0;
+#endif
+}
+
 const char *opencl_error_name(cl_int code)
 {
     static const char *const errors[] = {

@@ -162,6 +162,10 @@ typedef struct {
  * sentence in `why`. The library stays open for the life of the process: drivers have threads. */
 int opencl_load(opencl *table, const char *const *libraries, char *why, size_t room);
 
+/* Whether the processor of this machine multiplies and sums up vectors of bytes by one instruction
+ * (AVX-512 VNNI), which compilers do not find by themselves. */
+int host_multiplies_bytes(void);
+
 /* Name of an error code, such as "CL_OUT_OF_RESOURCES"; "an unknown error" for others. */
 const char *opencl_error_name(cl_int code);
 

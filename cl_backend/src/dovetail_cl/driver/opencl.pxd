@@ -66,6 +66,7 @@ cdef extern from "opencl.h" nogil:
         void (*clSVMFree)(cl_context, void *) noexcept nogil
 
     int opencl_load(opencl *table, const char *const *libraries, char *why, size_t room)
+    int host_multiplies_bytes()
     const char *opencl_error_name(cl_int code)
 
 cdef extern from "device_handle.h" nogil:

@@ -18,7 +18,7 @@ from dovetail.layers import DepthwiseConvolution2d
 from ..convolution.images import Convolution, Separable
 from ..convolution.separable import can_be
 from ..elementwise.chain_layer import chain_of, operands_of
-from ..families import family_name
+from ..families import CONVOLUTIONS, family_name
 from .fused import Fused
 from .lowering import Lowering, is_image, turned
 from .rules import lower_image
@@ -89,7 +89,8 @@ def _lowered(part: SubgraphView, groups: Sequence[Group], vector: int) -> Networ
         elif _wants_last(layer, vector):
             layers = [*_filter_of(lowering, layer), layer]
             made, inputs = _with_channels_last(lowering, layer)
-            lowering.define(layer.output, lowering.emit(made, inputs, layers).output, last=True)
+            emitted = lowering.emit(made, inputs, layers, layer.output.quantization)
+            lowering.define(layer.output, emitted.output, last=True)
         elif not lower_image(lowering, layer):
             _keep(lowering, layer)
     return lowering.finish()
@@ -112,7 +113,7 @@ def _filters(part: SubgraphView, groups: Sequence[Group], vector: int) -> set[La
 def _wants_last(layer: Layer, vector: int) -> bool:
     """Say whether a layer is a convolution that is faster with channels last."""
     descriptor: Any = layer.descriptor
-    if family_name(layer) != "convolution" or descriptor.layout is not DataLayout.NCHW:
+    if layer.kind not in CONVOLUTIONS or descriptor.layout is not DataLayout.NCHW:
         return False
     if layer.constant(1) is None or (
         len(layer.inputs) > 2 and layer.inputs[2].source is not None and layer.constant(2) is None
@@ -121,6 +122,8 @@ def _wants_last(layer: Layer, vector: int) -> bool:
     image, result = layer.input_infos[0], layer.output.known_info
     if image is None or not is_image(image) or not is_image(result):
         return False
+    if family_name(layer) == "quantized":
+        return True
     channels, filters = image.sizes[1], result.sizes[1]
     if isinstance(descriptor, DepthwiseConvolution2d):
         return channels == filters >= vector

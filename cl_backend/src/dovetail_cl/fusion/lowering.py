@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from dovetail import Constant, Descriptor, Layer, Network, SubgraphView
+from dovetail import Constant, Descriptor, Layer, Network, Quantization, SubgraphView
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.tensor import TensorInfo
 from dovetail.layers import Permute, Reshape
@@ -19,7 +19,7 @@ def last_axes(rank: int) -> tuple[int, ...]:
 
 def is_image(info: TensorInfo) -> bool:
     """Say whether a tensor can lie with channels last."""
-    return info.rank >= 4 and info.quantization is None
+    return info.rank >= 4 and (info.quantization is None or not info.quantization.is_per_axis)
 
 
 def turned(info: TensorInfo) -> TensorInfo:
@@ -84,9 +84,22 @@ class Lowering:
         source = self.emit(Reshape(shape=padded), [self.plain(slot)], [self._origin(slot)]).output
         return self._permuted(source, last_axes(rank), slot)
 
-    def emit(self, descriptor: Descriptor, inputs: Iterable[OutputSlot | None], layers: Sequence[Layer]) -> Layer:
-        """Add a layer that stands for some of the model, and bears the name of the last one."""
-        return self.graph.add(descriptor, *inputs, name=layers[-1].name, sources_of=_sources(layers))
+    def emit(
+        self,
+        descriptor: Descriptor,
+        inputs: Iterable[OutputSlot | None],
+        layers: Sequence[Layer],
+        quantization: Quantization | None = None,
+    ) -> Layer:
+        """Add a layer that stands for some of the model, and bears the name of the last one.
+
+        Args:
+            descriptor: Of the layer.
+            inputs: What it reads.
+            layers: Of the model.
+            quantization: Of the first output, where the kind does not imply it.
+        """
+        return self.graph.add(descriptor, *inputs, name=layers[-1].name, quantization=quantization, sources_of=_sources(layers))
 
     def define(self, slot: OutputSlot, made: OutputSlot, *, last: bool = False) -> None:
         """Say what a tensor of the model is now."""
@@ -114,7 +127,8 @@ class Lowering:
         descriptor = slot.layer.descriptor
         assert isinstance(descriptor, Constant)
         value = np.ascontiguousarray(descriptor.value.reshape(sizes).transpose(last_axes(len(sizes))))
-        return self.graph.add(Constant(value=value, dtype=descriptor.dtype), name=slot.layer.name).output
+        made = Constant(value=value, dtype=descriptor.dtype)
+        return self.graph.add(made, name=slot.layer.name, quantization=slot.quantization).output
 
     def _permuted(self, source: OutputSlot, permutation: Sequence[int], slot: OutputSlot) -> OutputSlot:
         origin = self._origin(slot)

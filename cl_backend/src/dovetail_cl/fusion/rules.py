@@ -22,7 +22,7 @@ def lower_image(lowering: Lowering, layer: Layer) -> bool:
     """Emit a layer for images with channels last; False: it wants them as the model has them."""
     if not any(lowering.is_last(slot.source) for slot in layer.inputs):
         return isinstance(layer.descriptor, Permute) and _permute_again(lowering, layer, layer.descriptor)
-    if any(slot.info is None or slot.info.quantization is not None for slot in layer.outputs):
+    if any(slot.info is None for slot in layer.outputs):
         return False
     rule = _ELEMENTWISE if family_name(layer) == "elementwise" else _RULES.get(layer.kind)
     return rule is not None and rule(lowering, layer)
@@ -47,6 +47,12 @@ def _elementwise(lowering: Lowering, layer: Layer) -> bool:
         return False
     _emit(lowering, layer.descriptor, [lowering.last_operand(_connected(slot), rank) for slot in layer.inputs], layer)
     return True
+
+
+def _scaled(lowering: Lowering, layer: Layer) -> bool:
+    """Integers from real numbers, or back."""
+    descriptor: Any = layer.descriptor
+    return not descriptor.quantization.is_per_axis and _elementwise(lowering, layer)
 
 
 def _along_axis(lowering: Lowering, layer: Layer) -> bool:
@@ -98,7 +104,8 @@ def _reduce(lowering: Lowering, layer: Layer) -> bool:
         return True
     if not {rank - 2, rank - 1} <= set(axes):
         return False
-    lowering.define(layer.output, lowering.emit(changed, [lowering.last(source)], [layer]).output)
+    made = lowering.emit(changed, [lowering.last(source)], [layer], layer.output.quantization)
+    lowering.define(layer.output, made.output)
     return True
 
 
@@ -161,7 +168,7 @@ def _reshape(lowering: Lowering, layer: Layer) -> bool:
 
 
 def _emit(lowering: Lowering, descriptor: Any, inputs: list[OutputSlot | None] | list[OutputSlot], layer: Layer) -> None:
-    made = lowering.emit(descriptor, inputs, [layer])
+    made = lowering.emit(descriptor, inputs, [layer], layer.outputs[0].quantization)
     for old, new in zip(layer.outputs, made.outputs, strict=True):
         lowering.define(old, new, last=True)
 
@@ -191,6 +198,10 @@ _RULES: dict[str, _Rule] = {
     ),
     **dict.fromkeys(("dovetail.SpaceToDepth", "dovetail.DepthToSpace", "dovetail.LocalResponseNormalization"), _one_layout),
     **dict.fromkeys(("dovetail.Concat", "dovetail.Split", "dovetail.Softmax"), _along_axis),
+    **dict.fromkeys(  # where they are quantized, and no part of chains
+        ("dovetail.Activation", "dovetail.Prelu", "dovetail.ElementwiseUnary", "dovetail.ElementwiseBinary"), _elementwise
+    ),
+    **dict.fromkeys(("dovetail.Quantize", "dovetail.Dequantize"), _scaled),
     "dovetail.Pad": _pad,
     "dovetail.StridedSlice": _slice,
     "dovetail.Reduce": _reduce,

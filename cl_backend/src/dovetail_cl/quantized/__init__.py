@@ -9,6 +9,7 @@ from . import elements, products, reduction, tables
 
 _MODULES = {
     "Convolution2d": products,
+    "GpuAcc.Convolution": products,
     "DepthwiseConvolution2d": products,
     "TransposeConvolution2d": products,
     "FullyConnected": products,

@@ -8,7 +8,6 @@ point of TensorFlow Lite's reference kernels rounds twice, and differs by one in
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from dovetail import DType, Layer, Quantization
 from dovetail.graph.tensor import TensorInfo
 from dovetail.layers import ActivationFunction
 
+from ..convolution.images import root_of
 from ..elementwise import input_info
 
 SOURCE = "quantized/requantization.cl"
@@ -40,7 +40,7 @@ def clamp_range(layer: Layer) -> tuple[int, int]:
     Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from
     zero, as float32.
     """
-    descriptor: Any = layer.descriptor
+    descriptor = root_of(layer)
     info = layer.output.known_info
     activation = getattr(descriptor, "activation", None)
     low, high = limits(info.dtype)

@@ -30,7 +30,7 @@ __kernel void combine(TENSOR(const A, a), TENSOR(const B, b), TENSOR(A, y), cons
     EACH(i, whole) {
         const WIDE(float) v = WIDE(convert_float)(WIDE(convert_int)(WIDE(vload)(i, a)) - c.zero_a);
         const WIDE(float) w = WIDE(convert_float)(WIDE(convert_int)(WIDE(vload)(i, b)) - c.zero_b);
-        WIDE(vstore)(WIDE(JOINED(convert_, A))(RESULT(v, w)), i, y);
+        WIDE(store_bytes)(y + i * LANES, WIDE(JOINED(convert_, A))(RESULT(v, w)));
     }
     for (uint i = whole * LANES + get_global_id(0); i < n; i += get_global_size(0)) {
         const float v = a[i] - c.zero_a, w = b[i] - c.zero_b;

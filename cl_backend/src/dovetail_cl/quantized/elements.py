@@ -74,8 +74,9 @@ def _converted(layer: Layer, kernels: Kernels) -> Work:
     in_which = np.float64 if real is DType.FLOAT64 else np.float32
     least = -(1 << (whole.bits - 1)) if whole.is_signed else 0
     most = least + (1 << whole.bits) - 1
+    makes_bytes = quantizes and whole.bits == 8 and real is DType.FLOAT32 and count == 1
     kernel = kernels.get(
-        "quantized/conversion.cl",
+        f"{SOURCE} quantized/conversion.cl",
         "convert",
         QUANTIZES=int(quantizes),
         X=TYPES[info.dtype],
@@ -85,6 +86,7 @@ def _converted(layer: Layer, kernels: Kernels) -> Work:
         MOST=f"{float(most)!r}{'' if real is DType.FLOAT64 else 'f'}",
         PER_AXIS=int(count > 1),
         GREATEST=str(most),
+        LANES=(_LANES if kernels.is_cpu else 4) if makes_bytes else 0,
     )
     items, group = kernels.each(info.elements)
     constants = (

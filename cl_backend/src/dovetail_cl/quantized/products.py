@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,30 +12,20 @@ import numpy.typing as npt
 from dovetail import Layer
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, FullyConnected, TransposeConvolution2d
 
+from ..convolution import tiles
 from ..convolution.geometry import Geometry, geometry_of
-from ..convolution.tiles import UNITS_EACH, is_channels_last, rows_of, vector_of
-from ..driver.arguments import Argument, ConstantArray, Input, Launch, Output, Scratch
+from ..convolution.images import root_of
+from ..convolution.tiles import is_channels_last
+from ..driver.arguments import Argument, ConstantArray, Launch, Output
 from ..elementwise import argument, input_info
 from ..elementwise.epilogue import NONE
 from ..kernels import TYPES, Kernels, Work
 from ..matrices.geometry import matmul
 from . import depthwise, groups
 from .arithmetic import SOURCE
-from .scaling import Scaling, scaling_of, whole_weights
+from .scaling import Scaling, scaling_of
+from .terms import Terms
 
-_PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
-_NUMBERS = (
-    *("out_from", "in_elements", "channels", "filters", "pixels", "depth", "terms", "line"),
-    *("at_once", "blocks", "each", "splits", "units", "scratch"),
-)
-_STRUCT = np.dtype(
-    [(name, np.int32, 2) for name in _PAIRS]
-    + [("in_at", np.uint32, 4), ("out_at", np.uint32, 4)]
-    + [(name, np.uint32) for name in _NUMBERS]
-    + [(name, np.int32) for name in ("zero", "out_zero", "low", "high")]
-)
-_PACKED_TERMS = 1 << 16
-"""Packed pixels that stay in the nearer caches while weights pass by."""
 _MAX_PHASES = 16
 _MIN_PRODUCTS = 1 << 15
 """Worth a work item of a CPU, one result at a time."""
@@ -42,7 +33,7 @@ _MIN_PRODUCTS = 1 << 15
 
 def create(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of a product of quantized tensors."""
-    if isinstance(layer.descriptor, Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d):
+    if isinstance(root_of(layer), Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d):
         geometry = geometry_of(layer)
     elif isinstance(layer.descriptor, FullyConnected):
         geometry = _rows(layer)
@@ -51,12 +42,12 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     scaling = scaling_of(layer, geometry.groups * geometry.filters)
     is_constant = all(layer.constant(i) is not None for i, info in enumerate(layer.input_infos) if i and info is not None)
     is_small = geometry.is_narrow and math.prod(geometry.divide) <= _MAX_PHASES
-    if kernels.is_cpu and is_constant and is_small and geometry.results:
+    if kernels.is_cpu and is_constant and is_small and geometry.results and is_channels_last(geometry):
         if depthwise.takes(geometry, kernels):
             return depthwise.create(layer, geometry, scaling, kernels)
         parts = [_tiles(layer, phase, scaling, kernels) for phase in geometry.phases()]
         return Work(tuple(launch for launch, _ in parts), max(scratch for _, scratch in parts))
-    if is_constant and is_small and geometry.results and groups.takes(layer, geometry, scaling, kernels):
+    if not kernels.is_cpu and is_constant and is_small and geometry.results and groups.takes(layer, geometry, scaling, kernels):
         return groups.create(layer, geometry, scaling, kernels)
     return _direct(layer, geometry, scaling, kernels)
 
@@ -88,58 +79,37 @@ def _lines(rows: int, filters: int, depth: int, line: int, weight_at: tuple[int,
 
 
 def _tiles(layer: Layer, geometry: Geometry, scaling: Scaling, kernels: Kernels) -> tuple[Launch, int]:
-    """Return the launch for a phase of a convolution on a CPU, and the bytes of its scratch."""
-    info = input_info(layer, 0)
-    vector = vector_of(kernels)
-    panel, rows = 2 * vector, rows_of(vector)
-    is_last = is_channels_last(geometry)
-    given = np.zeros((), _STRUCT)
-    for name in ("in_at", "out_at", "out_from", "channels", "filters", "depth", *_PAIRS):
-        given[name] = getattr(geometry, name)
-    given["in_elements"] = info.elements
-    (given["zero"], given["out_zero"]), (given["low"], given["high"]) = scaling.zeros, scaling.bounds
-    terms = -(-geometry.depth // 2)
-    line = -(-terms // 8) * 8 + 8  # whole vectors are written
-    if is_last:
-        pixels, parts = geometry.batch * geometry.pixels, -(-geometry.filters // panel)
-        share = -(-pixels * geometry.groups // (UNITS_EACH * kernels.compute_units))
-        at_once = max(1, min(_PACKED_TERMS // (rows * line), -(-share // rows))) * rows
-        blocks, room = -(-pixels // at_once), at_once * line
-    else:
-        pixels, parts, at_once = geometry.pixels, -(-geometry.filters // rows), panel
-        blocks, room = geometry.batch * -(-pixels // panel), (terms + 1) * panel
-    wanted = -(-UNITS_EACH * kernels.compute_units // max(1, blocks * geometry.groups))
-    each = max(1, parts // wanted)
-    splits = -(-parts // each)
-    units = blocks * geometry.groups * splits
-    given["pixels"], given["line"], given["at_once"], given["blocks"], given["terms"] = pixels, line, at_once, blocks, terms
-    given["each"], given["splits"], given["units"], given["scratch"] = each, splits, units, room
-    kernel = kernels.get(
-        f"{SOURCE} quantized/vectors.cl convolution/registers.cl convolution/runs.cl quantized/products.cl",
-        "multiply",
-        T=TYPES[info.dtype],
-        VECTOR=vector,
-        BY_LINES=int(is_last),
-        CHANNELS_LAST=int(is_last),
+    """Return the launch for a phase of a product on a CPU, and the bytes of its scratch."""
+    terms = Terms.of(layer, geometry, scaling, kernels)
+    is_whole = terms.factors == 4 and not geometry.channels % 4 and not geometry.in_at[3] % 4
+    sums = tiles.Sums(
+        f"{terms.files} convolution/registers.cl",
+        {**terms.defined, "SEPARABLE": 0},
+        input_info(layer, 0).elements,
+        (),
+        (),
+        terms.arguments,
+        partial(_packed, terms),
+        is_in_place=geometry.is_pointwise and is_whole,
+        taps=0,
+        factors=terms.factors,
+        size=4 // terms.factors,
+        chunk=terms.chunk,
+        outside=terms.outside,
     )
-    width = panel if is_last else rows
-    constants = [ConstantArray(_packed(layer, geometry, scaling, terms, parts, width))]
-    bias = layer.constant(2)
-    filters = geometry.groups * geometry.filters
-    for one in (np.zeros(filters, np.int32) if bias is None else bias, scaling.factors):
-        padded = np.zeros((geometry.groups, parts * width), one.dtype)
-        padded[:, : geometry.filters] = one.reshape(geometry.groups, geometry.filters)
-        constants.append(ConstantArray(padded))
-    items = min(units, UNITS_EACH * kernels.compute_units)
-    return Launch(kernel, (Input(), *constants, Scratch(), Output(), given), (items,), (1,)), items * room * 4
+    return tiles.launched(geometry, kernels, sums)
 
 
-def _packed(layer: Layer, geometry: Geometry, scaling: Scaling, terms: int, parts: int, width: int) -> npt.NDArray[np.int16]:
-    """Return weights less their zero points, [group, part, term, filter, 2]."""
-    matrix = whole_weights(layer, geometry, scaling)
-    padded = np.zeros((geometry.groups, parts * width, 2 * terms), np.int16)
-    padded[:, : geometry.filters, : geometry.depth] = matrix
-    return np.ascontiguousarray(padded.reshape(geometry.groups, parts, width, terms, 2).swapaxes(2, 3))
+def _packed(terms: Terms, parts: int, width: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return weights [group, part, term, filter, factor] and bias [group, part, filter], padded."""
+    groups, filters, depth = terms.weights.shape
+    count = -(-depth // terms.factors)
+    padded = np.zeros((groups, parts * width, count * terms.factors), terms.dtype)
+    padded[:, :filters, :depth] = terms.weights
+    packed = padded.reshape(groups, parts, width, count, terms.factors).swapaxes(2, 3)
+    bias = np.zeros((groups, parts * width), np.int32)
+    bias[:, :filters] = terms.bias
+    return np.ascontiguousarray(packed), bias
 
 
 def _numbers(scaling: Scaling) -> npt.NDArray[np.int32]:

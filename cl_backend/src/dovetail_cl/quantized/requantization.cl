@@ -13,7 +13,7 @@
     static int##n __attribute__((overloadable, always_inline))                                     \
     nearest(const float##n real, const int zero, const int low, const int high)                    \
     {                                                                                              \
-        const float##n inside = fmin(fmax(real, (float##n)(low - zero)), (float##n)(high - zero)); \
+        const float##n inside = min(max(real, (float##n)(low - zero)), (float##n)(high - zero));   \
         return as_int##n(inside + WHOLE) + (zero - as_int(WHOLE));                                 \
     }
 NEAREST()
