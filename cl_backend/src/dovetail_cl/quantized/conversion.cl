@@ -1,8 +1,9 @@
 // From real numbers to integers that stand for them, and back, as ONNX has it.
 //
 // X, Y: types in memory. F: float or double, in which is computed. LEAST, MOST: of the integers, as
-// F; a number beyond MOST becomes GREATEST. PER_AXIS: `inner` elements in a row have the same scale,
-// of `count`; else all have one. LANES: floats that become bytes at once, on one scale; 0: one by one.
+// F; a number beyond MOST becomes GREATEST. PER_AXIS: `inner` elements in a row have the same
+// scale, of `count`; else all have one. LANES: floats that become bytes at once, on one scale; 0:
+// one by one.
 
 typedef struct { uint inner, count; } along;
 #if PER_AXIS

@@ -1,8 +1,8 @@
 // Quantized convolutions of single channels on a CPU, where the channels of a pixel are neighbours.
 //
 // What FACTORS rows of an image have in one column is a term. Terms of some columns are made of a
-// vector of channels; then windows are sums of such terms, times weights, ROWS pixels at a time. Rows
-// and columns outside of the image are the zero point.
+// vector of channels; then windows are sums of such terms, times weights, ROWS pixels at a time.
+// Rows and columns outside of the image are the zero point.
 //
 // T: type of images and results. VECTOR: channels that are treated at once.
 

@@ -1,5 +1,5 @@
-// Results of a CPU: bytes, made of vectors of sums. They lie `to` elements into the result, and belong
-// to the channels from `line` on.
+// Results of a CPU: bytes, made of vectors of sums. They lie `to` elements into the result, and
+// belong to the channels from `line` on.
 
 #define FINISH_PARAMETERS , CONSTANT(float, factors), const scaling s
 #define FINISH_NAMES , factors, factors_bytes, s

@@ -1,5 +1,5 @@
-// Vectors of sums of 32 bits on a CPU. A term is as many FACTORS as 32 bits hold, which an instruction
-// multiplies by as many weights and adds to the sum: 4 bytes, or 2 shorts.
+// Vectors of sums of 32 bits on a CPU. A term is as many FACTORS as 32 bits hold, which an
+// instruction multiplies by as many weights and adds to the sum: 4 bytes, or 2 shorts.
 //
 // T: type of images. VECTOR: sums of one. FACTORS: 4 where the processor multiplies bytes; else 2.
 
@@ -26,8 +26,8 @@ typedef uint16 loose_chunk __attribute__((aligned(1)));
 #define OUTSIDE_OF(g) ((uint16)((g)->outside))
 #define IS_char 0x80808080
 #define IS_uchar 0
-// Bytes of the one side are unsigned for the instruction: signed ones have 128 added here, which the
-// bias takes away. Its name alone works where compilers do not know that the processor has it.
+// Bytes of the one side are unsigned for the instruction: signed ones have 128 added here, which
+// the bias takes away. Its name alone works where compilers do not know that the processor has it.
 static vec add_products(const vec v, const vec b, const vec sum)
 {
     vec made = sum;
