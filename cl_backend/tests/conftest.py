@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,41 @@ def compiled():
         return library
 
     return compiled
+
+
+@pytest.fixture
+def process(tmp_path):
+    """A function that runs Python, with more variables in its environment, to its end."""
+
+    def process(*arguments, **variables):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env={**os.environ, "DOVETAIL_CACHE_DIR": str(tmp_path / "cache"), **variables},
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            stdin=subprocess.DEVNULL,
+        )
+
+    return process
+
+
+@pytest.fixture
+def child(process):
+    """A function that runs a program in a process of its own; returns what it prints."""
+
+    def child(code, *arguments, **variables):
+        done = process("-W", "error", "-c", code, *arguments, DOVETAIL_PROBE="off", **variables)
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return child
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A folder in which built programs are kept, as the option `artefacts` names it."""
+    folder = tmp_path / "kept"
+    folder.mkdir(mode=0o700)
+    return str(folder)

@@ -9,13 +9,6 @@ from dovetail.layers import ActivationFunction, FullyConnected
 from dovetail_cl.devices import opened
 
 
-@pytest.fixture(params=["cpu", "gpu"])
-def way(request, backend, monkeypatch):
-    """The backend with the kernels of each kind of device; those of GPUs run on any."""
-    monkeypatch.setitem(opened(0).facts, "kind", request.param)
-    return backend
-
-
 def sample(shape, dtype=np.float32, seed=3):
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
 

@@ -3,10 +3,6 @@
 import numpy as np
 import pytest
 
-import dovetail
-from dovetail import DType, Network
-from dovetail_cl.devices import opened
-
 rng = np.random.default_rng(7)
 WINDOWS = [
     {"size": 3, "stride": 2, "padding": 1},
@@ -17,14 +13,6 @@ WINDOWS = [
     {"size": 3, "stride": 2, "padding": (0, 0, 1, 1), "ceil_mode": True},
     {"size": (1, 7), "stride": (1, 2), "dilation": (1, 3)},
 ]
-
-
-def run(backend, build, x):
-    """Run a network of one input whose layers are all on the backend."""
-    network = Network("pooling")
-    network.output(build(network, network.input("x", x.shape, DType.of(x.dtype))), name="y")
-    with dovetail.load(network, [backend]) as net:
-        return net.run({"x": x})["y"].copy()
 
 
 def pooled(x, function, shape, window, count_padding, p):
@@ -49,20 +37,13 @@ def pooled(x, function, shape, window, count_padding, p):
     return result
 
 
-@pytest.fixture(params=["cpu", "gpu"])
-def way(request, backend, monkeypatch):
-    """The backend with the kernels of each kind of device; those of GPUs run on any."""
-    monkeypatch.setitem(opened(0).facts, "kind", request.param)
-    return backend
-
-
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("shape", [(2, 3, 41, 57), (1, 19, 7, 9)])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize(
     ("function", "count_padding", "p"), [("max", False, 2), ("average", False, 2), ("average", True, 2), ("lp", False, 3)]
 )
-def test_windows(way, layout, shape, window, function, count_padding, p):
+def test_windows(run, way, layout, shape, window, function, count_padding, p):
     x = rng.uniform(-2, 2, shape).astype(np.float32)
     if window.get("dilation") == (1, 3) and shape[3] < 20:
         x = np.repeat(x, 3, 3)
@@ -71,35 +52,35 @@ def test_windows(way, layout, shape, window, function, count_padding, p):
         return net.pooling2d(given, function, count_padding=count_padding, p=p, layout=layout, **window)
 
     given = x if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(x, 1, -1))
-    y = run(way, build, given)
+    (y,) = run(way, build, given)
     y = y if layout == "NCHW" else np.moveaxis(y, -1, 1)
     np.testing.assert_allclose(y, pooled(x, function, y.shape, window, count_padding, p), rtol=3e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_half_and_nan(way, layout):
+def test_half_and_nan(run, way, layout):
     x = rng.uniform(-2, 2, (2, 18, 40, 20)).astype(np.float16)
     x[0, 3:5, 10, 17] = np.nan
-    y = run(way, lambda net, x: net.pooling2d(x, "max", 3, stride=2, layout=layout), x)
+    (y,) = run(way, lambda net, x: net.pooling2d(x, "max", 3, stride=2, layout=layout), x)
     given = x if layout == "NCHW" else np.moveaxis(x, -1, 1)
     seen = np.lib.stride_tricks.sliding_window_view(given, (3, 3), (2, 3))[:, :, ::2, ::2].max((4, 5))
     np.testing.assert_array_equal(y if layout == "NCHW" else np.moveaxis(y, -1, 1), seen)
-    y = run(way, lambda net, x: net.pooling2d(x, "average", 3, stride=1, layout=layout), x)
+    (y,) = run(way, lambda net, x: net.pooling2d(x, "average", 3, stride=1, layout=layout), x)
     seen = np.lib.stride_tricks.sliding_window_view(given.astype(np.float64), (3, 3), (2, 3)).mean((4, 5))
     np.testing.assert_allclose(y if layout == "NCHW" else np.moveaxis(y, -1, 1), seen, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(("function", "expected"), [("max", -np.inf), ("average", 0), ("lp", 0)])
-def test_windows_that_see_nothing(way, function, expected):
+def test_windows_that_see_nothing(run, way, function, expected):
     """Dilation steps over the image."""
     x = np.ones((1, 1, 1, 1), np.float32)
-    y = run(way, lambda net, x: net.pooling2d(x, function, 2, padding=1, dilation=2), x)
+    (y,) = run(way, lambda net, x: net.pooling2d(x, function, 2, padding=1, dilation=2), x)
     np.testing.assert_array_equal(y, np.full((1, 1, 1, 1), expected, np.float32))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("shape", [(2, 19, 7, 9), (3, 5, 300), (0, 4, 3, 3), (2, 8)])
-def test_whole_images(way, layout, shape):
+def test_whole_images(run, way, layout, shape):
     x = rng.uniform(-2, 2, shape).astype(np.float32)
     axes = tuple(range(2, x.ndim)) if layout == "NCHW" else tuple(range(1, x.ndim - 1))
     wide = x.astype(np.float64)
@@ -108,14 +89,14 @@ def test_whole_images(way, layout, shape):
         ("average", 2, wide.mean(axes, keepdims=True)),
         ("lp", 3, (np.abs(wide) ** 3).sum(axes, keepdims=True) ** (1 / 3)),
     ):
-        y = run(way, lambda net, x, function=function, p=p: net.global_pooling(x, function, p=p, layout=layout), x)
+        (y,) = run(way, lambda net, x, function=function, p=p: net.global_pooling(x, function, p=p, layout=layout), x)
         np.testing.assert_allclose(y, expected, rtol=3e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("p", [2, 3, 8])
 @pytest.mark.parametrize("channels", [3, 19])
-def test_norms_whose_powers_leave_the_range(way, layout, p, channels):
+def test_norms_whose_powers_leave_the_range(run, way, layout, p, channels):
     """Each window by itself, also beside others: of large and small numbers, zeros, infinity."""
     x = (rng.uniform(0.5, 1, (1, channels, 12, 70)) * 10.0 ** rng.integers(-37, 37, (1, channels, 6, 70)).repeat(2, 2)).astype(
         np.float32
@@ -123,9 +104,9 @@ def test_norms_whose_powers_leave_the_range(way, layout, p, channels):
     x[0, 0, :4, :30], x[0, 1, 5, 7], x[0, 2, 8, 9] = 0, np.inf, np.nan
     given = x if layout == "NCHW" else np.ascontiguousarray(np.moveaxis(x, 1, -1))
     window = {"size": 2, "stride": 2}
-    y = run(way, lambda net, x: net.pooling2d(x, "lp", p=p, layout=layout, **window), given)
+    (y,) = run(way, lambda net, x: net.pooling2d(x, "lp", p=p, layout=layout, **window), given)
     y = y if layout == "NCHW" else np.moveaxis(y, -1, 1)
     np.testing.assert_allclose(y, pooled(x, "lp", y.shape, window, False, p), rtol=3e-6)
-    y = run(way, lambda net, x: net.global_pooling(x, "lp", p=p, layout=layout), given)
+    (y,) = run(way, lambda net, x: net.global_pooling(x, "lp", p=p, layout=layout), given)
     y = y if layout == "NCHW" else np.moveaxis(y, -1, 1)
     np.testing.assert_allclose(y[..., 0, 0], (np.abs(x.astype(np.float64)) ** p).sum((2, 3)) ** (1 / p), rtol=3e-6)

@@ -1,8 +1,5 @@
 """What a profile tells of a device, and what crosses to it, counted beside the driver."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -83,23 +80,8 @@ with dovetail.load(network(), ["CpuRef"]) as other:
 """
 
 
-def test_only_inputs_and_outputs_cross(backend, compiled, tmp_path):
+def test_only_inputs_and_outputs_cross(backend, compiled, child, tmp_path):
     """By a library before the driver, which says that the device shares no memory with the host."""
     behind = ("-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl")
     library = compiled("opencl_counter.c", tmp_path / "libcounter.so", "-D_GNU_SOURCE", *behind)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", COUNTED],
-        env={
-            **os.environ,
-            "DOVETAIL_OPENCL_LIB": str(library),
-            "DOVETAIL_PROBE": "off",
-            "DOVETAIL_CACHE_DIR": str(tmp_path / "cache"),
-            "PYTHONPATH": str(TESTS),
-        },
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        stdin=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    child(COUNTED, DOVETAIL_OPENCL_LIB=str(library), PYTHONPATH=str(TESTS))

@@ -1,8 +1,5 @@
 """One device for several networks, threads and processes, and the host around it."""
 
-import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -77,19 +74,6 @@ def test_networks_are_loaded_and_unloaded_beside_runs(backend):
     assert wrong == []
 
 
-def child(code, tmp_path, **variables):
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "DOVETAIL_PROBE": "off", "DOVETAIL_CACHE_DIR": str(tmp_path / "cache"), **variables},
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    return done.stdout
-
-
 INTERRUPTED = """
 import os, signal, threading, time
 import numpy as np
@@ -114,12 +98,12 @@ with dovetail.load(network, ["GpuAcc"]) as net:
 
 
 @pytest.mark.parametrize("programs", ["built", "kept"])
-def test_ctrl_c_works_after_a_device_was_opened(backend, tmp_path, programs):
+def test_ctrl_c_works_after_a_device_was_opened(backend, child, tmp_path, programs):
     """PoCL's compiler takes the handlers over when it builds, also for what it has kept itself."""
-    kept = tmp_path / "pocl"
-    kept.mkdir()
+    cache = tmp_path / "pocl"
+    cache.mkdir()
     for _ in range(1 if programs == "built" else 2):
-        assert child(INTERRUPTED, tmp_path, POCL_CACHE_DIR=str(kept)) == "interrupted\n"
+        assert child(INTERRUPTED, POCL_CACHE_DIR=str(cache)) == "interrupted\n"
 
 
 KEPT = """
@@ -135,11 +119,9 @@ with dovetail.load(network, ["GpuAcc"], options={"GpuAcc": {"artefacts": sys.arg
 """
 
 
-def test_a_second_process_builds_nothing(backend, tmp_path):
-    (tmp_path / "kept").mkdir(mode=0o700)
-    code = f"import sys; sys.argv.append({str(tmp_path / 'kept')!r})" + KEPT
-    assert "GpuAcc: building" in child(code, tmp_path)
-    assert "GpuAcc: building" not in child(code, tmp_path)
+def test_a_second_process_builds_nothing(backend, child, kept):
+    assert "GpuAcc: building" in child(KEPT, kept)
+    assert "GpuAcc: building" not in child(KEPT, kept)
 
 
 FINISHED = """
@@ -159,11 +141,9 @@ with dovetail.load(network, ["GpuAcc"], options={"GpuAcc": {"artefacts": sys.arg
 """
 
 
-def test_what_is_kept_is_finished(backend, tmp_path):
+def test_what_is_kept_is_finished(backend, child, kept, tmp_path):
     """PoCL compiles work groups when a kernel first runs: what is kept must have them."""
     if not opened(0).facts["compiles_late"]:
         pytest.skip("its driver compiles all that there is when a program is built")
-    (tmp_path / "kept").mkdir(mode=0o700)
-    code = f"import sys; sys.argv.append({str(tmp_path / 'kept')!r})" + FINISHED
-    assert child(code, tmp_path, POCL_CACHE_DIR=str(tmp_path / "first")) == "0 1\n"
-    assert child(code, tmp_path, POCL_CACHE_DIR=str(tmp_path / "second")) == "1 1\n"
+    assert child(FINISHED, kept, POCL_CACHE_DIR=str(tmp_path / "first")) == "0 1\n"
+    assert child(FINISHED, kept, POCL_CACHE_DIR=str(tmp_path / "second")) == "1 1\n"
