@@ -138,9 +138,9 @@ static FLOATS OVERLOADED erf_of(FLOATS x)
     return CHOOSE(size < 0.93f, error_core(x), copysign(1.0f - power_of_e(error_tail(size)), x));
 }
 
-// The part of a normal distribution that lies below x; below 3.5 ulp, but where it is subnormal. Far
-// out it is e^(-x^2 / 2) times a polynomial of t, and t; what rounding loses of the square is made
-// up for, as a power of e makes much of it.
+// The part of a normal distribution that lies below x; below 3.5 ulp, but where it is subnormal.
+// Far out it is e^(-x^2 / 2) times a polynomial of t, and t; what rounding loses of the square is
+// made up for, as a power of e makes much of it.
 static FLOATS OVERLOADED normal_below(FLOATS x)
 {
     const FLOATS size = CHOOSE(fabs(x) > 15.0f, 15.0f, fabs(x)), t = 1.0f / ADD_PRODUCT(size, (FLOATS)0.35f, (FLOATS)1.0f);

@@ -2,8 +2,8 @@
 //
 // MAP(v, T): what is made of each element, of type T. SUMS: they are added up; else the greatest
 // counts. FINISH(v, n, T): what is made of the result of a window with n elements.
-// NORM: MAP is a power, and FINISH its root. COUNT_PADDING: what n counts. NOTHING: what the greatest is greater than. IS_FLOAT: else elements
-// outside of the image that n counts are `pad`.
+// NORM: MAP is a power, and FINISH its root. COUNT_PADDING: what n counts. NOTHING: what the
+// greatest is greater than. IS_FLOAT: else elements outside of the image that n counts are `pad`.
 
 typedef struct {
     uint planes, inner;
@@ -46,7 +46,8 @@ span span_at(const windows *w, const int axis, const int position)
 }
 
 #if NORM
-// The norm of a window whose powers leave the range: those of shares of its greatest element do not.
+// The norm of a window whose powers leave the range: those of shares of its greatest element do
+// not.
 // `x` is where its image begins, in its channel.
 C norm_of_shares(__global const X *x, const windows *w, const span *down, const span *along)
 {
