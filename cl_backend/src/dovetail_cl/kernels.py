@@ -70,6 +70,11 @@ class Work(NamedTuple):
     is_elidable: bool = False
 
 
+def _sums_halves(facts: Mapping[str, Any], *, fast_math: bool) -> bool:
+    """Say whether a device gains by it: a CPU may list halves that it has no instructions for."""
+    return fast_math and facts["kind"] != "cpu" and "cl_khr_fp16" in facts["extensions"].split()
+
+
 class Kernels:
     """Kernels of one device, for one network.
 
@@ -79,6 +84,7 @@ class Kernels:
         compute_units: How many it has.
         fast_math: Whether results may be less exact for speed.
         has_subgroups: Whether kernels may reduce across subgroups.
+        sums_halves: Whether products of halves may be summed in halves, a few at a time.
         programs: What is built for it.
     """
 
@@ -88,6 +94,7 @@ class Kernels:
         self.compute_units = self.device.facts["compute_units"]
         self.has_subgroups = bool(self.device.facts["subgroup_language"])
         self.fast_math = programs.fast_math
+        self.sums_halves = _sums_halves(self.device.facts, fast_math=self.fast_math)
         self.programs = programs
         self._building = building
         self._answers: Mapping[str, int] = {}
@@ -163,6 +170,7 @@ class Asking(Kernels):
         self.compute_units = facts["compute_units"]
         self.has_subgroups = bool(facts["subgroup_language"])
         self.fast_math = fast_math
+        self.sums_halves = _sums_halves(facts, fast_math=fast_math)
         self.questions: dict[str, tuple[int, ...]] = {}
 
     def choose(self, question: str, default: int, *others: int) -> int:

@@ -92,7 +92,7 @@ class Programs:
         self._used: dict[str, tuple[str, set[str]]] = {}
         self._kept: dict[str, set[str]] = {}
         facts = device.facts
-        self._own = f"#define HAS_HALF {int('cl_khr_fp16' in facts['extensions'])}\n"
+        self._own = ""
         self._options = ""
         if fast_math:
             self._options += f" {_FAST}"

@@ -8,7 +8,8 @@
 // depth.
 // TOTAL: type of the sums. ADD_PRODUCT(w, v, sum): a sum with another product. TERM_AT(g, x, at,
 // count): the term of so many channels, or more, from an element on; OUTSIDE(g): the one outside of
-// images.
+// images. PART, if it is defined: type in which a slice is summed up; TOTAL_OF makes a TOTAL of that,
+// or of the terms in local memory.
 // T: type of the elements. FILTER_LANES: items that share the filters of a tile. FILTER_QUADS,
 // PIXEL_QUADS: see above. CHANNELS_LAST: whether channels are neighbours. POINTWISE: windows are of
 // one pixel, each within its image. VECTORS: four sums are written at once where they are
@@ -198,6 +199,17 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void convolve(
         if (k < end) {
             FETCH(k)
         }
+#ifdef PART
+#define SUMMED parts
+        PART parts[4 * FILTER_QUADS][4 * PIXEL_QUADS];
+        #pragma unroll
+        for (int i = 0; i < 4 * FILTER_QUADS; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 4 * PIXEL_QUADS; ++j) parts[i][j] = 0;
+        }
+#else
+#define SUMMED sums
+#endif
         #pragma unroll
         for (int depth = 0; depth < DEPTH; ++depth) {
             TERM w[4 * FILTER_QUADS], v[4 * PIXEL_QUADS];
@@ -214,9 +226,20 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void convolve(
             #pragma unroll
             for (int i = 0; i < 4 * FILTER_QUADS; ++i) {
                 #pragma unroll
-                for (int j = 0; j < 4 * PIXEL_QUADS; ++j) sums[i][j] = ADD_PRODUCT(w[i], v[j], sums[i][j]);
+                for (int j = 0; j < 4 * PIXEL_QUADS; ++j) SUMMED[i][j] = ADD_PRODUCT(w[i], v[j], SUMMED[i][j]);
             }
         }
+#ifdef PART
+        #pragma unroll
+        for (int i = 0; i < 4 * FILTER_QUADS; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 4 * PIXEL_QUADS; ++j) {
+                sums[i][j] += TOTAL_OF(
+                    parts[i][j], (const __local TERM *)some_weights[slice] + FILTER_OF(i) - filter, FILTER_LINE,
+                    (const __local TERM *)some_pixels[slice] + PIXEL_OF(j) - pixel, PIXEL_LINE, DEPTH);
+            }
+        }
+#endif
         slice ^= 1;
         if (k < end) {
             KEEP(slice)

@@ -115,14 +115,17 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
         operands = tuple(one._replace(way="each") if one.way == "line" else one for one in epilogue.operands)
         epilogue = epilogue._replace(operands=operands)
     defined = {"VECTORS": int(input_info(layer, 0).dtype is DType.FLOAT32), **epilogue.defined(4)}
+    is_half = kernels.sums_halves and input_info(layer, 0).dtype is input_info(layer, 1).dtype is DType.FLOAT16
 
     def values(geometry: Geometry) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         weights, bias = reals(layer, 1), reals(layer, 2)
         assert weights is not None
         none = np.zeros(geometry.groups * geometry.filters, np.float32)
-        return geometry.matrix(weights), none if bias is None else bias.astype(np.float32)
+        matrix = geometry.matrix(weights).astype(np.float16 if is_half else np.float32)
+        return matrix, none if bias is None else bias.astype(np.float32)
 
-    return summed(layer, geometry, kernels, Sums(epilogue.source(4), defined, epilogue.arguments, values))
+    files = f"{epilogue.source(4)} {'matrices/halves.cl convolution/halves.cl' if is_half else ''}"
+    return summed(layer, geometry, kernels, Sums(files, defined, epilogue.arguments, values, 2 if is_half else 1))
 
 
 def summed(layer: Layer, geometry: Geometry, kernels: Kernels, sums: Sums) -> Work:

@@ -16,6 +16,26 @@
 #define BAND 8                          // rows of tiles whose columns are taken together, for the cache
 #define WIDTH (PER == 2 ? 2 : 4)        // neighbouring rows and columns of an item
 
+// HALVES: sides are halves, whose products are summed in halves, BLOCK pairs of neighbours in the depth
+// at a time; then a strip has such pairs in the place of terms.
+#if HALVES
+#define BLOCK 8
+#define STEPS (STRIP / 2)
+#define FACTOR(bits) as_half2(bits)
+#define ADD_PRODUCT(a, b, i, j) parts[i][j] = fma(a, b, parts[i][j])
+typedef half2 factor;
+typedef uint2 local_two;
+typedef uint4 local_four;
+#else
+#define BLOCK STRIP
+#define STEPS STRIP
+#define FACTOR(bits) (bits)
+#define ADD_PRODUCT(a, b, i, j) sums[i][j] += (a) * (b)
+typedef float factor;
+typedef float2 local_two;
+typedef float4 local_four;
+#endif
+
 typedef struct {
     ulong size[RANK];
     ulong step[RANK][3];        // elements: of a, b and y
@@ -60,6 +80,23 @@ DEFINE_BRING(bring_b, B, B_ALONG)
 #define TERM(ALONG, quad) (ALONG ? (quad) % (STRIP / 4) * 4 : (quad) / (TILE / 4))
 
 // Put a quad into a strip, [term][line].
+#if HALVES
+#define PLACE(strip, ALONG, quad, four)                                                            \
+    {                                                                                              \
+        const ushort4 bits = as_ushort4(convert_half4(four));                                      \
+        const uint at = TERM(ALONG, quad) / 2 * LINE + WHERE(ALONG, quad);                         \
+        if (ALONG) {                                                                               \
+            ((__local ushort2 *)strip)[at] = bits.lo;                                              \
+            ((__local ushort2 *)strip)[at + LINE] = bits.hi;                                       \
+        } else {                                                                                   \
+            __local ushort *to = (__local ushort *)strip + 2 * at + TERM(0, quad) % 2;             \
+            to[0] = bits.s0;                                                                       \
+            to[2] = bits.s1;                                                                       \
+            to[4] = bits.s2;                                                                       \
+            to[6] = bits.s3;                                                                       \
+        }                                                                                          \
+    }
+#else
 #define PLACE(strip, ALONG, quad, four)                                                            \
     if (ALONG) {                                                                                   \
         __local float *to = (__local float *)strip + TERM(1, quad) * LINE + WHERE(1, quad);        \
@@ -70,6 +107,7 @@ DEFINE_BRING(bring_b, B, B_ALONG)
     } else {                                                                                       \
         strip[(TERM(0, quad) * LINE + WHERE(0, quad)) / 4] = (four);                               \
     }
+#endif
 
 // Line i of an item's own, in its tile.
 #define OWN(item, i) ((i) / WIDTH * (16 * WIDTH) + (item) * WIDTH + (i) % WIDTH)
@@ -77,7 +115,7 @@ DEFINE_BRING(bring_b, B, B_ALONG)
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void multiply(CONSTANT(A, a), CONSTANT(B, b), TENSOR(Y, y), const product p FINISH_PARAMETERS)
 {
-    __local float4 a_strip[STRIP * LINE / 4], b_strip[STRIP * LINE / 4];
+    __local local_four a_strip[STEPS * LINE / 4], b_strip[STEPS * LINE / 4];
     BEGIN(const A, a);
     BEGIN(const B, b);
     BEGIN(Y, y);
@@ -132,33 +170,57 @@ void multiply(CONSTANT(A, a), CONSTANT(B, b), TENSOR(Y, y), const product p FINI
             barrier(CLK_LOCAL_MEM_FENCE);
             BRING(k + STRIP)    // while this strip is computed with
 #pragma unroll
-            for (uint t = 0; t < STRIP; ++t) {
-                float of_a[PER], of_b[PER];
-#pragma unroll
-                for (uint i = 0; i < PER; i += WIDTH) {
-#if PER == 2
-                    const float2 x = ((const __local float2 *)a_strip)[(t * LINE + OWN(down, i)) / 2];
-                    const float2 z = ((const __local float2 *)b_strip)[(t * LINE + OWN(across, i)) / 2];
-#else
-                    const float4 x = a_strip[(t * LINE + OWN(down, i)) / 4];
-                    const float4 z = b_strip[(t * LINE + OWN(across, i)) / 4];
-                    of_a[i + 2] = x.s2;
-                    of_a[i + 3] = x.s3;
-                    of_b[i + 2] = z.s2;
-                    of_b[i + 3] = z.s3;
-#endif
-                    of_a[i] = x.s0;
-                    of_a[i + 1] = x.s1;
-                    of_b[i] = z.s0;
-                    of_b[i + 1] = z.s1;
-                }
+            for (uint block = 0; block < STEPS; block += BLOCK) {
+#if HALVES
+                half2 parts[PER][PER];
 #pragma unroll
                 for (uint i = 0; i < PER; ++i) {
 #pragma unroll
                     for (uint j = 0; j < PER; ++j) {
-                        sums[i][j] += of_a[i] * of_b[j];
+                        parts[i][j] = 0;
                     }
                 }
+#endif
+#pragma unroll
+                for (uint t = block; t < block + BLOCK; ++t) {
+                    factor of_a[PER], of_b[PER];
+#pragma unroll
+                    for (uint i = 0; i < PER; i += WIDTH) {
+#if PER == 2
+                        const local_two x = ((const __local local_two *)a_strip)[(t * LINE + OWN(down, i)) / 2];
+                        const local_two z = ((const __local local_two *)b_strip)[(t * LINE + OWN(across, i)) / 2];
+#else
+                        const local_four x = a_strip[(t * LINE + OWN(down, i)) / 4];
+                        const local_four z = b_strip[(t * LINE + OWN(across, i)) / 4];
+                        of_a[i + 2] = FACTOR(x.s2);
+                        of_a[i + 3] = FACTOR(x.s3);
+                        of_b[i + 2] = FACTOR(z.s2);
+                        of_b[i + 3] = FACTOR(z.s3);
+#endif
+                        of_a[i] = FACTOR(x.s0);
+                        of_a[i + 1] = FACTOR(x.s1);
+                        of_b[i] = FACTOR(z.s0);
+                        of_b[i + 1] = FACTOR(z.s1);
+                    }
+#pragma unroll
+                    for (uint i = 0; i < PER; ++i) {
+#pragma unroll
+                        for (uint j = 0; j < PER; ++j) {
+                            ADD_PRODUCT(of_a[i], of_b[j], i, j);
+                        }
+                    }
+                }
+#if HALVES
+#pragma unroll
+                for (uint i = 0; i < PER; ++i) {
+#pragma unroll
+                    for (uint j = 0; j < PER; ++j) {
+                        sums[i][j] += TOTAL_OF(
+                            parts[i][j], (const __local int *)a_strip + block * LINE + OWN(down, i), LINE,
+                            (const __local int *)b_strip + block * LINE + OWN(across, j), LINE, BLOCK);
+                    }
+                }
+#endif
             }
         }
 #pragma unroll

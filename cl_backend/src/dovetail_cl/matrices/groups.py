@@ -69,10 +69,12 @@ def _multiplying(product: Product, per: int, part: int, parts: int, kernels: Ker
         "a_line": a.line if a.depth == 1 else a.depth,
         "b_line": b.line if b.depth == 1 else b.depth,
     }
+    is_half = kernels.sums_halves and a.type == b.type == "half"
     kernel = kernels.get(
-        f"{product.epilogue.source()} matrices/groups.cl",
+        f"{product.epilogue.source()} {'matrices/halves.cl ' if is_half else ''}matrices/groups.cl",
         "multiply",
         PER=per,
+        HALVES=int(is_half),
         RANK=max(len(product.batch), 1),
         A=a.type,
         B=b.type,
