@@ -17,7 +17,7 @@ from .chains import Statement, statements_text
 from .functions import binary, literal, vector_source
 
 _QUOTIENT, _PRODUCT = (binary(operation, DType.FLOAT32) for operation in (BinaryOperation.DIV, BinaryOperation.MUL))
-_LEAST = 2.0**-100
+_MIN_DIVISOR = 2.0**-100
 """Of numbers that have an inverse."""
 
 
@@ -106,7 +106,7 @@ def epilogue_of(operands: Sequence[Operand | float], statements: Sequence[Statem
                 names.append(name)
                 own.append(number[at - 1] if at > 0 else at)
                 continue
-            if function == _QUOTIENT and name == "w" and _LEAST < abs(value) < 1 / _LEAST:
+            if function == _QUOTIENT and name == "w" and _MIN_DIVISOR < abs(value) < 1 / _MIN_DIVISOR:
                 function, value = _PRODUCT, 1 / value
             function = re.sub(rf"\b{name}\b", f"(finished){literal(value)}", function)
         written.append(statement._replace(function=function, parameters=", ".join(names), operands=tuple(own)))

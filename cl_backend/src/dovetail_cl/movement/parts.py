@@ -17,7 +17,7 @@ from ..walking.copying import Side, copy
 
 _MAX_PARTS = 8
 """Whose rows one kernel joins."""
-_LEAST = 4096
+_MIN_ELEMENTS = 4096
 """Elements that are worth a work item."""
 
 
@@ -58,7 +58,7 @@ def _join(layer: Layer, kernels: Kernels, axis: int) -> Launch:
         COUNT=count,
         **{"PARTS(X)": " ".join(f"X(x{at}, {at})" for at in range(count))},
     )
-    items, group = kernels.each(rows if info.elements else 0, least=max(1, _LEAST // max(1, int(given["whole"]))))
+    items, group = kernels.each(rows if info.elements else 0, least=max(1, _MIN_ELEMENTS // max(1, int(given["whole"]))))
     arguments = (*(argument(layer, at) for at in range(count)), Output(), given, np.uint32(rows))
     return Launch(kernel, arguments, items, group)
 

@@ -30,9 +30,7 @@ _PLACES = np.dtype(
         ("axes", np.uint32),
     ]
 )
-
-
-_LEAST = 8
+_MIN_SIDE = 8
 """Elements of a side that are worth a transposition."""
 _TURNS = 4
 """Rows that take turns at most."""
@@ -91,7 +89,7 @@ def _way(axes: list[_Axis], *, is_cpu: bool) -> tuple[str, list[_Axis]]:
     side = next((number for number, (_, strides) in enumerate(axes) if strides[0] == 1), 0)
     if is_cpu and side and 2 <= axes[side][0] <= _TURNS and step == axes[side][0]:
         return "take_turns", [axes[side], *axes[:side], *axes[side + 1 :]]
-    if side and min(size, axes[side][0]) >= _LEAST:
+    if side and min(size, axes[side][0]) >= _MIN_SIDE:
         return "transpose", [axes[0], axes[side], *axes[1:side], *axes[side + 1 :]]
     return "copy", axes
 
