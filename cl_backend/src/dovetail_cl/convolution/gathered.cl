@@ -8,8 +8,8 @@
 // depth.
 // TOTAL: type of the sums. ADD_PRODUCT(w, v, sum): a sum with another product. TERM_AT(g, x, at,
 // count): the term of so many channels, or more, from an element on; OUTSIDE(g): the one outside of
-// images. PART, if it is defined: type in which a slice is summed up; TOTAL_OF makes a TOTAL of that,
-// or of the terms in local memory.
+// images. PART, if it is defined: type in which a slice is summed up; TOTAL_OF makes a TOTAL of
+// that, or of the terms in local memory.
 // T: type of the elements. FILTER_LANES: items that share the filters of a tile. FILTER_QUADS,
 // PIXEL_QUADS: see above. CHANNELS_LAST: whether channels are neighbours. POINTWISE: windows are of
 // one pixel, each within its image. VECTORS: four sums are written at once where they are

@@ -1,5 +1,5 @@
-// What tiles of a GPU sum up where it computes in halves: terms of `gathered.cl` are two channels, and
-// the products of a slice are summed in halves before they become part of a sum.
+// What tiles of a GPU sum up where it computes in halves: terms of `gathered.cl` are two channels,
+// and the products of a slice are summed in halves before they become part of a sum.
 //
 // Behind `matrices/halves.cl`. T: half. CHANNELS_LAST: whether channels are neighbours.
 

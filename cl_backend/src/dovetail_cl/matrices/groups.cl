@@ -16,8 +16,8 @@
 #define BAND 8                          // rows of tiles whose columns are taken together, for the cache
 #define WIDTH (PER == 2 ? 2 : 4)        // neighbouring rows and columns of an item
 
-// HALVES: sides are halves, whose products are summed in halves, BLOCK pairs of neighbours in the depth
-// at a time; then a strip has such pairs in the place of terms.
+// HALVES: sides are halves, whose products are summed in halves, BLOCK pairs of neighbours in the
+// depth at a time; then a strip has such pairs in the place of terms.
 #if HALVES
 #define BLOCK 8
 #define STEPS (STRIP / 2)
