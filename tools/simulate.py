@@ -17,6 +17,7 @@ LIBRARY = Path("lib", "oclgrind", "liboclgrind-rt.so")
 # A driver for CPUs has these in instructions that the simulator does not know.
 BUILD_OPTIONS = "-Drestrict= -D__builtin_prefetch(...)="
 SHOWN = 3000
+PATIENCE = 1800  # seconds for a test: what is interpreted takes its time
 LANES = 16
 
 
@@ -32,11 +33,13 @@ def pytest_addoption(parser):
     parser.addoption("--races", action="store_true", help="also tell of data races; takes twice as long")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
     """Make the simulator the one device there is, before its library is loaded."""
     library = simulator()
     if library is None:
         raise pytest.UsageError("simulate needs oclgrind; on Debian: apt-get install oclgrind")
+    config.option.timeout = config.option.timeout or PATIENCE
     log = tempfile.NamedTemporaryFile(prefix="oclgrind-", suffix=".log", delete=False)  # noqa: SIM115  # until the end
     config.add_cleanup(lambda: os.unlink(log.name))
     os.environ.update(
