@@ -153,6 +153,15 @@ def test_transfers_in_chunks_are_whole(own, elements):
             np.testing.assert_allclose(found["z"], 1 / (1 + np.exp(-given)), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("elements", "pinned"), [(200, 800), (1024, 2 * 4096), (3000, 4 * 4096)])
+def test_memory_that_copies_pin_is_counted(own, elements, pinned):
+    """Of one run: nothing for what goes along with a command, two chunks at most for the others."""
+    net = Network("pinned")
+    net.output(net.relu(net.input("x", (elements,))), "y")
+    with load(own, net) as loaded:
+        assert loaded.memory.private_bytes == pinned
+
+
 def test_copies_of_both_backends_meet(own):
     with load(own, mixed(), "elsewhere") as net:
         for seed in range(3):

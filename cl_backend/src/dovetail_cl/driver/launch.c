@@ -248,6 +248,12 @@ static cl_int set_fixed(const opencl *cl, const launch_list *list, const launch 
     return CL_SUCCESS;
 }
 
+static int is_staged(const launch_list *list)
+{
+    return (list->work == WORK_COPY_IN || list->work == WORK_COPY_OUT) &&
+           staging_pays(list->device, list->copied, list->work == WORK_COPY_IN);
+}
+
 int launch_create_run(void *state, void *queue, void **made)
 {
     const launch_list *list = state;
@@ -280,8 +286,7 @@ int launch_create_run(void *state, void *queue, void **made)
                                                                                          : DOVETAIL_FAILED;
     }
     run->queue = queue;
-    if ((list->work == WORK_COPY_IN || list->work == WORK_COPY_OUT) &&
-        staging_pays(list->device, list->copied, list->work == WORK_COPY_IN)) {
+    if (is_staged(list)) {
         staging_make(&run->staging, list->device, queue, list->copied);
     }
     *made = run;
@@ -345,6 +350,7 @@ void launch_describe(launch_list *list, dovetail_workload *workload)
     workload->release_run = launch_release_run;
     workload->aliases = list->aliases;
     workload->n_aliases = list->n_aliases;
+    workload->private_bytes = is_staged(list) ? staging_bytes(list->device, list->copied) : 0;  /* of one run */
     if (list->scratch) {
         workload->workspace = launch_workspace;
         workload->workspace_memory = 1;

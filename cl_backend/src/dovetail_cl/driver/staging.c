@@ -15,11 +15,16 @@ int staging_pays(const device_handle *device, size_t bytes, int is_in)
     return device->chunk && bytes && (!is_in || bytes >= device->staged_from);
 }
 
+size_t staging_bytes(const device_handle *device, size_t bytes)
+{
+    return bytes > device->chunk ? 2 * device->chunk : bytes;
+}
+
 void staging_make(staging *staging, const device_handle *device, queue *queue, size_t bytes)
 {
     const opencl *cl = device->cl;
     const size_t chunk = bytes < device->chunk ? bytes : device->chunk;
-    const size_t whole = bytes > chunk ? 2 * chunk : chunk;
+    const size_t whole = staging_bytes(device, bytes);
     cl_int code = CL_SUCCESS;
     cl_event mapped = NULL;
     cl_mem pinned = cl->clCreateBuffer(device->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, whole, NULL, &code);

@@ -19,6 +19,8 @@ typedef struct {
 
 /* Whether a tensor is worth it. */
 int staging_pays(const device_handle *device, size_t bytes, int is_in);
+/* The memory that this takes, in each run that is in flight. */
+size_t staging_bytes(const device_handle *device, size_t bytes);
 /* Get memory for tensors of a size; left zeroed where the driver has none. */
 void staging_make(staging *staging, const device_handle *device, queue *queue, size_t bytes);
 void staging_release(staging *staging, const device_handle *device, queue *queue);

@@ -165,7 +165,7 @@ cdef object _capsule(launch_list *made, size_t private):
         launch_release(made)
         raise
     launch_describe(made, table)
-    table.private_bytes = private
+    table.private_bytes += private
     return capsule
 
 
