@@ -17,12 +17,14 @@ from dovetail.layers import (
     Reduce,
     ReduceFunction,
 )
+from dovetail_cl.devices import opened
 
 rng = np.random.default_rng(11)
 INPUT = Quantization.per_tensor(2.0**-4, 3)
 WINDOWS = [
     # [filters, channels of a group, height, width], groups, stride, padding, dilation
     ((37, 19, 1, 1), 1, 1, 0, 1),
+    ((72, 20, 1, 1), 2, 1, 0, 1),
     ((33, 3, 3, 3), 1, 2, 1, 1),
     ((16, 18, 5, 2), 1, 1, (2, 0, 1, 1), (1, 2)),
     ((12, 5, 3, 3), 3, 1, 1, 1),
@@ -82,8 +84,21 @@ def random_bytes(shape, dtype=np.int8):
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(("shape", "groups", "stride", "padding", "dilation"), WINDOWS)
-@pytest.mark.parametrize(("dtype", "per_axis"), [(np.int8, True), (np.uint8, False)])
+@pytest.mark.parametrize(("dtype", "per_axis"), [(np.int8, True), (np.uint8, True), (np.uint8, False)])
 def test_convolutions(way, layout, shape, groups, stride, padding, dilation, dtype, per_axis):
+    assert_convolves(way, layout, shape, groups, stride, padding, dilation, dtype, per_axis)
+
+
+@pytest.mark.parametrize("window", [WINDOWS[1], WINDOWS[3], WINDOWS[6]])
+def test_convolutions_without_products_of_bytes(backend, monkeypatch, window):
+    """As on CPUs that lack the instructions."""
+    monkeypatch.setitem(opened(0).facts, "kind", "cpu")
+    monkeypatch.setitem(opened(0).facts, "multiplies_bytes", False)
+    assert_convolves(backend, "NCHW", *window, np.int8, per_axis=True)
+
+
+def assert_convolves(way, layout, shape, groups, stride, padding, dilation, dtype, per_axis):
+    """Compare a convolution of random integers with NumPy's."""
     filters, channels, *_ = shape
     x = random_bytes((2, channels * groups, 13, 21), dtype)
     weights = random_bytes(shape)

@@ -3,6 +3,15 @@
 // T: type of the elements. BIASED: whether there is a bias. DIVIDED: whether input pixels are
 // divided by a stride. CHANNELS_LAST: the layout. POSITION: int, or long where positions in padded
 // images need that.
+// W, B: types of weights and bias, SUM: of sums; ADD_PRODUCT(v, w, filter, sum): a sum with another
+// product. By default, for what is computed with as floats.
+
+#ifndef SUM
+#define W T
+#define B T
+#define SUM float
+#define ADD_PRODUCT(v, w, filter, sum) fma(v, w, sum)
+#endif
 
 typedef POSITION position;
 
@@ -14,16 +23,16 @@ typedef struct {
 } geometry;
 
 __kernel void convolve(
-    TENSOR(const T, x), TENSOR(const T, weights),
+    TENSOR(const T, x), TENSOR(const W, weights),
 #if BIASED
-    TENSOR(const T, bias),
+    TENSOR(const B, bias),
 #endif
     TENSOR(T, y), const geometry g, const uint n FINISH_PARAMETERS)
 {
     BEGIN(const T, x);
-    BEGIN(const T, weights);
+    BEGIN(const W, weights);
 #if BIASED
-    BEGIN(const T, bias);
+    BEGIN(const B, bias);
 #endif
     BEGIN(T, y);
     FINISH_BEGIN
@@ -40,8 +49,8 @@ __kernel void convolve(
 #endif
         const uint group = filter / g.filters, one = filter % g.filters;
         __global const T *from = x + image * (uint)g.in_at[0] + group * (uint)(g.channels * g.in_at[1]);
-        __global const T *weight = weights + group * (uint)g.weight_at[0] + one * (uint)g.weight_at[1];
-        float sum = 0.0f;
+        __global const W *weight = weights + group * (uint)g.weight_at[0] + one * (uint)g.weight_at[1];
+        SUM sum = 0;
         for (int tap_row = 0; tap_row < g.taps[0]; ++tap_row) {
             position at_row = row * g.stride[0] + g.start[0] + tap_row * g.between[0];
 #if DIVIDED
@@ -59,13 +68,13 @@ __kernel void convolve(
                 const uint first = (uint)at_row * g.in_at[2] + (uint)at * g.in_at[3];
                 const uint first_weight = (uint)(tap_row * g.weight_at[3] + tap * g.weight_at[4]);
                 for (int c = 0; c < g.channels; ++c) {
-                    sum = fma(LOAD_AS(T, from, first + c * (uint)g.in_at[1]),
-                              LOAD_AS(T, weight, first_weight + c * (uint)g.weight_at[2]), sum);
+                    sum = ADD_PRODUCT(LOAD_AS(T, from, first + c * (uint)g.in_at[1]),
+                                      LOAD_AS(W, weight, first_weight + c * (uint)g.weight_at[2]), filter, sum);
                 }
             }
         }
 #if BIASED
-        sum += LOAD_AS(T, bias, filter);
+        sum += LOAD_AS(B, bias, filter);
 #endif
         const uint to = image * (uint)g.out_at[0] + filter * (uint)g.out_at[1] + row * (uint)g.out_at[2]
                         + column * (uint)g.out_at[3];

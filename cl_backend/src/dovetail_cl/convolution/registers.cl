@@ -43,7 +43,7 @@
 #define KEEP_ONE(r) sums[2 * r] = low##r;
 
 #define TILE(ROWS)                                                                                 \
-    void tile_##ROWS(const __global TERM *a, const ulong line, const __global TERM *b,             \
+    void tile_##ROWS(const __global TERM *a, const ulong line, const __global SUM *b,             \
                      const uint depth, vec *sums)                                                  \
     {                                                                                              \
         REPEAT_##ROWS(CLEAR)                                                                       \
@@ -55,7 +55,7 @@
         }                                                                                          \
         REPEAT_##ROWS(KEEP)                                                                        \
     }                                                                                              \
-    void narrow_##ROWS(const __global TERM *a, const ulong line, const __global TERM *b,           \
+    void narrow_##ROWS(const __global TERM *a, const ulong line, const __global SUM *b,           \
                        const uint depth, vec *sums)                                                \
     {                                                                                              \
         REPEAT_##ROWS(CLEAR_ONE)                                                                   \
@@ -73,7 +73,7 @@ DEFINE_TILE(MEDIUM)
 DEFINE_TILE(SMALL)
 
 // Sums of at most LARGE rows, and of `columns` of a panel: two vectors for each row.
-void tile(const uint rows, const uint columns, const __global TERM *a, const ulong line, const __global TERM *b,
+void tile(const uint rows, const uint columns, const __global TERM *a, const ulong line, const __global SUM *b,
           const uint depth, vec *sums)
 {
     if (columns > VECTOR) {

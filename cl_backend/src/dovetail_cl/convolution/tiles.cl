@@ -149,7 +149,7 @@ __kernel void convolve(
 #if SEPARABLE
     CONSTANT(float, taps), CONSTANT(float, added),
 #endif
-    CONSTANT(TERM, weights), CONSTANT(SUM, bias), TENSOR(PACKED, scratch), TENSOR(T, y),
+    CONSTANT(SUM, weights), CONSTANT(SUM, bias), TENSOR(PACKED, scratch), TENSOR(T, y),
 #if SEPARABLE
     const windows single,
 #endif
@@ -162,7 +162,7 @@ __kernel void convolve(
     BEGIN(const float, taps);
     BEGIN(const float, added);
 #endif
-    BEGIN(const TERM, weights);
+    BEGIN(const SUM, weights);
     BEGIN(const SUM, bias);
     BEGIN(PACKED, scratch);
     BEGIN(T, y);
@@ -195,7 +195,7 @@ __kernel void convolve(
         const uint to_panel = min(panels, (split + 1) * g->each);
         for (uint panel = split * g->each; panel < to_panel; ++panel) {
             const uint filter = panel * PANEL, filters = min((uint)PANEL, g->filters - filter);
-            const __global TERM *b = weights + (group * panels + panel) * (ulong)g->terms * PANEL;
+            const __global SUM *b = weights + (group * panels + panel) * (ulong)g->terms * PANEL;
             const vec low = VLOAD(0, bias + (group * panels + panel) * PANEL);
             const vec high = VLOAD(1, bias + (group * panels + panel) * PANEL);
             for (uint i = 0; i < count; i += LARGE) {

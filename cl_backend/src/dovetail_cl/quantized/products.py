@@ -12,14 +12,15 @@ import numpy.typing as npt
 from dovetail import Layer
 from dovetail.layers import Convolution2d, DepthwiseConvolution2d, FullyConnected, TransposeConvolution2d
 
-from ..convolution import tiles
+from ..convolution import direct, tiles
 from ..convolution.geometry import Geometry, geometry_of
 from ..convolution.images import root_of
 from ..convolution.tiles import is_channels_last
-from ..driver.arguments import Argument, ConstantArray, Launch, Output
-from ..elementwise import argument, input_info
+from ..driver.arguments import Argument, ConstantArray, Launch
+from ..elementwise import input_info
 from ..elementwise.epilogue import NONE
 from ..kernels import TYPES, Kernels, Work
+from ..matrices import whole
 from ..matrices.geometry import matmul
 from . import depthwise, groups
 from .arithmetic import SOURCE
@@ -27,8 +28,6 @@ from .scaling import Scaling, scaling_of
 from .terms import Terms
 
 _MAX_PHASES = 16
-_MIN_PRODUCTS = 1 << 15
-"""Worth a work item of a CPU, one result at a time."""
 
 
 def create(layer: Layer, kernels: Kernels) -> Work:
@@ -49,7 +48,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
         return Work(tuple(launch for launch, _ in parts), max(scratch for _, scratch in parts))
     if not kernels.is_cpu and is_constant and is_small and geometry.results and groups.takes(layer, geometry, scaling, kernels):
         return groups.create(layer, geometry, scaling, kernels)
-    return _direct(layer, geometry, scaling, kernels)
+    return direct.summed(layer, geometry, kernels, *_singles(layer, scaling))
 
 
 def _rows(layer: Layer) -> Geometry:
@@ -112,75 +111,27 @@ def _packed(terms: Terms, parts: int, width: int) -> tuple[npt.NDArray[Any], npt
     return np.ascontiguousarray(packed), bias
 
 
-def _numbers(scaling: Scaling) -> npt.NDArray[np.int32]:
-    """Return the numbers that all results have in common, as kernels take them."""
-    return np.array((*scaling.zeros, *scaling.bounds), np.int32)
-
-
-def _parameters(layer: Layer, scaling: Scaling) -> tuple[tuple[Argument, ...], dict[str, Any]]:
-    """Return the arguments that make results of sums, and what is defined for them."""
-    arguments = (ConstantArray(scaling.weight_zeros), ConstantArray(scaling.factors))
-    defined = {"T": TYPES[input_info(layer, 0).dtype], "W": TYPES[input_info(layer, 1).dtype]}
-    return (*arguments, _numbers(scaling)), defined
-
-
-def _direct(layer: Layer, geometry: Geometry, scaling: Scaling, kernels: Kernels) -> Work:
-    """Return the work of a product, one result at a time; weights and bias need not be constant."""
-    positions, pairs = ("stride", "start", "between", "divide"), ("in_size", "out_size", "taps")
-    numbers, strides = ("groups", "channels", "filters"), ("in_at", "out_at", "weight_at")
-    position = np.int32 if geometry.is_narrow else np.int64
-    struct = np.dtype(
-        [(name, position, 2) for name in positions]
-        + [(name, np.int32, 2) for name in pairs]
-        + [(name, np.int32) for name in numbers]
-        + [(name, np.int32, len(getattr(geometry, name))) for name in strides],
-        align=True,
+def _singles(layer: Layer, scaling: Scaling) -> tuple[str, dict[str, Any], tuple[Argument, ...]]:
+    """Return what makes one result at a time: sources, what is defined, and the last arguments."""
+    numbers = np.array((*scaling.zeros, *scaling.bounds), np.int32)
+    return (
+        f"{SOURCE} quantized/finishing.cl quantized/singles.cl",
+        {"T": TYPES[input_info(layer, 0).dtype], "W": TYPES[input_info(layer, 1).dtype]},
+        (ConstantArray(scaling.weight_zeros), ConstantArray(scaling.factors), numbers),
     )
-    given = np.zeros((), struct)
-    for name in (*positions, *pairs, *numbers, *strides):
-        given[name] = getattr(geometry, name)
-    is_biased = len(layer.inputs) > 2 and layer.input_infos[2] is not None
-    arguments, defined = _parameters(layer, scaling)
-    kernel = kernels.get(
-        f"{SOURCE} quantized/finishing.cl quantized/direct.cl",
-        "convolve",
-        **defined,
-        POSITION="int" if geometry.is_narrow else "long",
-        BIASED=int(is_biased),
-        DIVIDED=int(geometry.divide != (1, 1)),
-        CHANNELS_LAST=int(is_channels_last(geometry)),
-    )
-    tensors = [argument(layer, index) for index in range(3 if is_biased else 2)]
-    items, group = kernels.each(geometry.results, least=max(1, _MIN_PRODUCTS // max(geometry.depth, 1)))
-    return Work((Launch(kernel, (*tensors, *arguments, Output(), given, np.uint32(geometry.results)), items, group),))
 
 
 def _matmul(layer: Layer, kernels: Kernels) -> Work:
     """Return the work of a product of matrices: by tiles if the right one is constant and alone."""
     product = matmul(layer, NONE)
     a, b = product.a, product.b
+    scaling = scaling_of(layer, max(product.columns, 1))
     if b.values is not None and not product.batch and a.depth == 1 and product.rows * product.columns:
         geometry = _lines(product.rows, product.columns, product.depth, a.line, (0, b.line, b.depth, 0, 0))
-        scaling = scaling_of(layer, product.columns)
         if kernels.is_cpu:
             launch, scratch = _tiles(layer, geometry, scaling, kernels)
             return Work((launch,), scratch)
         if groups.takes(layer, geometry, scaling, kernels):
             return groups.create(layer, geometry, scaling, kernels)
-    rank = len(product.batch)
-    names = ("rows", "columns", "depth", "a_line", "a_depth", "b_line", "b_depth")
-    struct = [("size", np.uint32, rank + 1), ("step", np.uint32, (rank + 1, 2)), *((name, np.uint32) for name in names)]
-    given = np.zeros((), np.dtype([*struct, ("b_zero", np.int32)]))
-    for axis, one in enumerate(product.batch):
-        given["size"][axis], given["step"][axis] = one.size, one.steps[:2]
-    numbers = (product.rows, product.columns, product.depth, a.line, a.depth, b.line, b.depth)
-    for name, number in zip(names, numbers, strict=True):
-        given[name] = number
-    scaling = scaling_of(layer, 1)
-    given["b_zero"] = scaling.weight_zeros[0]
-    defined = {"T": a.type, "W": b.type, "RANK": rank}
-    kernel = kernels.get(f"{SOURCE} quantized/finishing.cl quantized/matrices.cl", "multiply", **defined)
-    count = layer.output.known_info.elements
-    items, group = kernels.each(count, least=max(1, _MIN_PRODUCTS // max(product.depth, 1)))
-    numbers_of = (scaling.factors[0], _numbers(scaling))
-    return Work((Launch(kernel, (a.argument, b.argument, *numbers_of, Output(), given, np.uint32(count)), items, group),))
+    files, defined, last = _singles(layer, scaling)
+    return whole.summed(product, kernels, files, {"W": defined["W"]}, last)
