@@ -37,7 +37,6 @@ __all__ = [
     "set_faults",
     "signal",
     "sys",
-    "threading",
     "time",
 ]
 
