@@ -63,7 +63,7 @@ def _windows(layer: Layer, kernels: Kernels) -> Work:
     given = _struct(descriptor, info.sizes, layer.output.known_info.sizes)
     given["pad"] = info.quantization.zero_point[0] if info.quantization is not None else 0
     is_max, is_float = descriptor.function is PoolingFunction.MAX, info.dtype.is_float
-    # Of no integers the sum is 0. LLVM 18 ends the process over another choice beside this division.
+    # Of no integers the sum is 0. LLVM 18 ends the process over another choice with this division.
     whole_mean = "((v) + ((v) > 0 ? (T)((n) / 2) : -(T)((n) / 2))) / (T)max(n, 1)"
     mean = "((n) ? (v) / (float)(n) : (T)0)" if is_float else whole_mean
     each, last = "(v)", "(v)" if is_max else mean
