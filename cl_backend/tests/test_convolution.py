@@ -169,6 +169,15 @@ def test_pixels_that_a_stride_leaves_behind_the_image_are_zero(kind):
     _check(network, y, {"x": x}, expected, "NCHW", 4)
 
 
+def test_weights_that_leave_no_room_are_summed_up_directly(kind):
+    weights = np.zeros((32, 16, 3, 3), np.float32)
+    weights[:, 3, 1, 1] = 3e38
+    network, x = Network("large"), np.ones((1, 16, 12, 12), np.float32)
+    network.output(network.convolution2d(network.input("x", x.shape), weights, padding=1), "y")
+    with dovetail.load(network, ["GpuAcc"], fallback=False) as net:
+        assert (net.run({"x": x})["y"] == np.float32(3e38)).all()
+
+
 @pytest.mark.parametrize("filters", [1, 2])
 def test_depthwise_of_bfloat16(kind, filters):
     x, weights, bias = (_filled(shape, np.float32) for shape in ((2, 5, 8, 9), (5 * filters, 1, 3, 3), (5 * filters,)))

@@ -38,9 +38,9 @@ class GpuAccOptions(Record, frozen=True):
     Attributes:
         device: Number of the device, or a part of its name, in upper or lower case: the first whose
             name has it. Empty: the one of the request, such as ``GpuAcc:1``.
-        fast_math: Whether results may be less exact for speed: Winograd's convolutions, sums in
-            halves of products of halves, and what the compiler makes of relaxed rules; see
-            README.md for bounds of the error.
+        fast_math: Whether results may be less exact for speed: Winograd's convolutions of larger
+            squares, sums in halves of products of halves, and what the compiler makes of relaxed
+            rules; see README.md for bounds of the error.
         precision: "float32", or "float16": float32 layers are converted, so that tensors between
             them, and constants, are halves.
         tuning: What is offered to `dovetail tune`, and taken of what it found: "none", "rapid",

@@ -9,8 +9,8 @@ from dovetail import Layer
 from ..elementwise.epilogue import NONE, Epilogue
 from ..elementwise.functions import activation
 from ..kernels import Kernels, Work
-from . import depthwise, direct, gathered, planes, tiles, winograd
-from .geometry import geometry_of
+from . import depthwise, direct, gathered, planes, tiles, winograd, winograd_small
+from .geometry import Geometry, geometry_of
 from .images import layout_of, root_of
 
 _MAX_PHASES = 16
@@ -28,8 +28,11 @@ def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
     if kernels.is_cpu:
         if depthwise.takes(geometry, kernels):
             return depthwise.create(layer, geometry, kernels, epilogue)
-        if kernels.fast_math and winograd.takes(layer, geometry, kernels) and kernels.choose("winograd", 2, 1) == 2:
-            return winograd.create(layer, geometry, kernels, epilogue)
+        match _winograd_side(layer, geometry, kernels):
+            case 4:
+                return winograd.create(layer, geometry, kernels, epilogue)
+            case 2:
+                return winograd_small.create(layer, geometry, kernels, epilogue)
         return tiles.create(layer, geometry, kernels, epilogue)
     if planes.takes(geometry):
         return planes.create(layer, geometry, kernels, epilogue)
@@ -41,6 +44,14 @@ def create(layer: Layer, kernels: Kernels, epilogue: Epilogue = NONE) -> Work:
 def epilogue_axis(layer: Layer) -> int:
     """Return along which axis an epilogue may have lines: the channels."""
     return layout_of(layer).channel_axis
+
+
+def _winograd_side(layer: Layer, geometry: Geometry, kernels: Kernels) -> int:
+    """Return the side of the squares that Winograd's form computes; 1: sums are direct."""
+    sides = [4] if kernels.fast_math and winograd.takes(layer, geometry, kernels) else []
+    if winograd_small.takes(layer, geometry, kernels):
+        sides.append(2)
+    return kernels.choose("winograd", *sides, 1) if sides else 1
 
 
 def _is_constant(layer: Layer) -> bool:

@@ -24,7 +24,7 @@ typedef struct {
 } geometry;
 
 // Six numbers of a line of pixels, `step` apart.
-void into(vec *to, const vec *x, const int step)
+static void __attribute__((always_inline)) into(vec *to, const vec *x, const int step)
 {
     const vec both = -A * A - B * B, product = A * A * B * B;
     const vec x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step], x5 = x[5 * step];
@@ -39,7 +39,7 @@ void into(vec *to, const vec *x, const int step)
 }
 
 // Four results of a line of six sums.
-void back(vec *to, const vec *x, const int step)
+static void __attribute__((always_inline)) back(vec *to, const vec *x, const int step)
 {
     const vec x0 = x[0], x1 = x[step], x2 = x[2 * step], x3 = x[3 * step], x4 = x[4 * step], x5 = x[5 * step];
     const vec even_a = x1 + x2, odd_a = x1 - x2, even_b = x3 + x4, odd_b = x3 - x4;

@@ -51,7 +51,7 @@ def takes(layer: Layer, geometry: Geometry, kernels: Kernels) -> bool:
         and geometry.channels % vector == geometry.filters % vector == 0
         and _MIN_SQUARES <= geometry.batch * rows * columns <= _MAX_NUMBERS // _POINTS // geometry.channels
         and is_channels_last(geometry)
-        and _is_within_range(geometry.matrix(_weights(layer)))
+        and is_within_range(layer, geometry)
     )
 
 
@@ -80,7 +80,7 @@ def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogu
     transforming["scratch"] = (_SIDE + 2) * (columns * _SIDE + 2) * vector
     multiplying["units"] = panels * blocks
     multiplying["scratch"] = at_once * _POINTS * panel
-    weights, bias = _packed(layer, geometry, panels, panel)
+    weights, bias = packed(layer, geometry, _points(), panel)
     kernel = _Kernels(layer, kernels, epilogue)
     first, second = min(int(transforming["units"]), most), min(int(multiplying["units"]), most)
     own = Scratch(numbers * 4)
@@ -119,24 +119,47 @@ def _squares(geometry: Geometry) -> tuple[int, int]:
     return -(-geometry.out_size[0] // _SIDE), -(-geometry.out_size[1] // _SIDE)
 
 
+def is_within_range(layer: Layer, geometry: Geometry) -> bool:
+    """Say whether no value in between overflows, or vanishes, where the results would not."""
+    weights = geometry.matrix(_weights(layer))
+    largest = float(np.abs(weights).max())  # NaN where there is one
+    limit = float(np.finfo(np.float32).max) / (_MAX_SUMS * _LARGEST_ELEMENT * weights.shape[-1])
+    return largest == 0.0 or _SMALLEST_WEIGHT <= largest <= limit
+
+
+def packed(layer: Layer, geometry: Geometry, points: npt.NDArray[Any], panel: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return transformed weights [panel, point, channel, filter] and the bias, both padded.
+
+    Args:
+        layer: The convolution.
+        geometry: Its own.
+        points: What makes the numbers of a line of three weights.
+        panel: Filters that lie side by side.
+    """
+    panels = -(-geometry.filters // panel)
+    padded = np.zeros((panels * panel, 3, 3, geometry.channels))
+    padded[: geometry.filters] = geometry.matrix(_weights(layer))[0]
+    by_column = np.tensordot(points, padded, ([1], [2]))  # point, filter, row, channel
+    numbers = np.tensordot(points, by_column, ([1], [2])).astype(np.float32)  # point, point, filter, channel
+    numbers = numbers.reshape(len(points) ** 2, panels, panel, geometry.channels)
+    bias = reals(layer, 2)
+    added = np.zeros(panels * panel, np.float32)
+    if bias is not None:
+        added[: geometry.filters] = bias
+    return np.ascontiguousarray(numbers.transpose(1, 0, 3, 2)), added
+
+
 def _weights(layer: Layer) -> npt.NDArray[Any]:
     weights = reals(layer, 1)
     assert weights is not None
     return weights
 
 
-def _is_within_range(weights: npt.NDArray[np.float32]) -> bool:
-    """Say whether no value in between overflows, or vanishes, where the results would not."""
-    largest = float(np.abs(weights).max())  # NaN where there is one
-    limit = float(np.finfo(np.float32).max) / (_MAX_SUMS * _LARGEST_ELEMENT * weights.shape[-1])
-    return largest == 0.0 or _SMALLEST_WEIGHT <= largest <= limit
-
-
-def _packed(layer: Layer, geometry: Geometry, panels: int, panel: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return transformed weights [panel, point, channel, filter] and the bias, both padded."""
+def _points() -> npt.NDArray[Any]:
+    """Return what makes the numbers of a line of three weights."""
     a, b = 0.625, 1.5
     of_a, of_b = 1 / (2 * a * a * (a * a - b * b)), 1 / (2 * b * b * (b * b - a * a))
-    points = np.array(
+    return np.array(
         [
             [1 / (a * a * b * b), 0, 0],
             [of_a, of_a * a, of_a * a * a],
@@ -146,13 +169,3 @@ def _packed(layer: Layer, geometry: Geometry, panels: int, panel: int) -> tuple[
             [0, 0, 1],
         ]
     )
-    padded = np.zeros((panels * panel, 3, 3, geometry.channels))
-    padded[: geometry.filters] = geometry.matrix(_weights(layer))[0]
-    by_column = np.tensordot(points, padded, ([1], [2]))  # point, filter, row, channel
-    numbers = np.tensordot(points, by_column, ([1], [2])).astype(np.float32)  # point, point, filter, channel
-    numbers = numbers.reshape(_POINTS, panels, panel, geometry.channels)
-    bias = reals(layer, 2)
-    added = np.zeros(panels * panel, np.float32)
-    if bias is not None:
-        added[: geometry.filters] = bias
-    return np.ascontiguousarray(numbers.transpose(1, 0, 3, 2)), added
