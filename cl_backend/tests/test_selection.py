@@ -68,6 +68,7 @@ def test_lines_of_several_parts(run, way, shape, axis, k):
     check(run, way, rng.permuted(np.arange(np.prod(shape), dtype=np.int32)).reshape(shape), k, axis, largest=False)
 
 
+@pytest.mark.slow  # on a simulator, which interprets what each of a million work items does
 @pytest.mark.parametrize("k", [1, 100, 1_000_000])
 def test_a_long_line(run, way, k):
     check(run, way, rng.integers(0, 1 << 30, 1_000_000, np.int32), k)
