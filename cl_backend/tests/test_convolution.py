@@ -12,7 +12,7 @@ RNG = np.random.default_rng(5)
 
 
 @pytest.fixture(params=["cpu", "gpu"])
-def kind(request, backend, monkeypatch):
+def way(request, backend, monkeypatch):
     """Make the kernels believe in a kind of device."""
     if request.param != "gpu" and devices.all_facts()[0]["kind"] != "cpu":
         pytest.skip("the kernels for CPUs want a CPU")
@@ -56,7 +56,7 @@ def _check(network, y, feeds, expected, layout, terms):
         ((1, 2, 0, 6), 8, (2, 2), (1, 1), (1, 1, 1, 1), (1, 1), 1),
     ],
 )
-def test_convolutions(kind, dtype, layout, shape, filters, window, stride, padding, dilation, groups):
+def test_convolutions(way, dtype, layout, shape, filters, window, stride, padding, dilation, groups):
     x, weights, bias = _filled(shape, dtype), _filled((filters, shape[1] // groups, *window), dtype), _filled(filters, dtype)
     network, feed = Network("one"), _last(x, layout)
     y = network.convolution2d(
@@ -74,7 +74,7 @@ def test_convolutions(kind, dtype, layout, shape, filters, window, stride, paddi
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_weights_that_are_not_constant(kind, layout):
+def test_weights_that_are_not_constant(way, layout):
     x, weights, bias = _filled((2, 6, 7, 5), "float32"), _filled((10, 3, 3, 3), "float32"), _filled(10, "float32")
     network, feeds = Network("one"), {"x": _last(x, layout), "w": _last(weights, layout), "b": bias}
     y = network.convolution2d(*(network.input(name, feed.shape) for name, feed in feeds.items()), groups=2, layout=layout)
@@ -96,7 +96,7 @@ def test_weights_that_are_not_constant(kind, layout):
         ((1, 16, 6, 10), 1, (4, 2), (3, 3), (3, 0, 2, 2), (1, 2)),
     ],
 )
-def test_depthwise_convolutions(kind, dtype, layout, shape, multiplier, window, stride, padding, dilation):
+def test_depthwise_convolutions(way, dtype, layout, shape, multiplier, window, stride, padding, dilation):
     x, weights = _filled(shape, dtype), _filled((shape[1] * multiplier, 1, *window), dtype)
     network, feed = Network("one"), _last(x, layout)
     y = network.depthwise_convolution2d(
@@ -124,7 +124,7 @@ def test_depthwise_convolutions(kind, dtype, layout, shape, multiplier, window, 
         ((1, 3, 3, 2), 4, (3, 3), (7, 9), (1, 0, 2, 0), (1, 1), (0, 0)),
     ],
 )
-def test_transposed_convolutions(kind, dtype, layout, shape, filters, window, stride, padding, dilation, extra):
+def test_transposed_convolutions(way, dtype, layout, shape, filters, window, stride, padding, dilation, extra):
     x, weights = _filled(shape, dtype), _filled((shape[1], filters, *window), dtype)
     network, feed = Network("one"), _last(x, layout)
     y = network.transpose_convolution2d(
@@ -156,7 +156,7 @@ def test_vectors_of_other_widths(backend, monkeypatch, width):
         test_depthwise_convolutions(None, "float32", layout, (2, 16, 20, 21), 1, (3, 3), (2, 2), pads, ones)
 
 
-def test_pixels_that_a_stride_leaves_behind_the_image_are_zero(kind):
+def test_pixels_that_a_stride_leaves_behind_the_image_are_zero(way):
     x, weights = _filled((1, 4, 4, 5), np.float32), _filled((4, 6, 3, 3), np.float32)
     network = Network("transposed")
     y = network.transpose_convolution2d(
@@ -169,7 +169,7 @@ def test_pixels_that_a_stride_leaves_behind_the_image_are_zero(kind):
     _check(network, y, {"x": x}, expected, "NCHW", 4)
 
 
-def test_weights_that_leave_no_room_are_summed_up_directly(kind):
+def test_weights_that_leave_no_room_are_summed_up_directly(way):
     weights = np.zeros((32, 16, 3, 3), np.float32)
     weights[:, 3, 1, 1] = 3e38
     network, x = Network("large"), np.ones((1, 16, 12, 12), np.float32)
@@ -179,7 +179,7 @@ def test_weights_that_leave_no_room_are_summed_up_directly(kind):
 
 
 @pytest.mark.parametrize("filters", [1, 2])
-def test_depthwise_of_bfloat16(kind, filters):
+def test_depthwise_of_bfloat16(way, filters):
     x, weights, bias = (_filled(shape, np.float32) for shape in ((2, 5, 8, 9), (5 * filters, 1, 3, 3), (5 * filters,)))
     halves = [(one.view(np.uint32) >> 16).astype(np.uint16) for one in (x, weights, bias)]
     exact = [(half.astype(np.uint32) << 16).view(np.float32) for half in halves]
