@@ -99,6 +99,13 @@ static int record_failure(dvt_context *context, int32_t step, int code, const ch
     return atomic_load(&context->failure) == 2 ? context->code : used;
 }
 
+/* Until when to wait at once: a slice, but not beyond the run's deadline. */
+static int64_t next_look(const dvt_context *context, int64_t now)
+{
+    const int64_t deadline = context->watch.deadline;
+    return !deadline || deadline > now + WAIT_SLICE_NS ? now + WAIT_SLICE_NS : deadline > now ? deadline : now;
+}
+
 /* Wait for one queue. While the run is alive a slice at a time; once it has ended, until drained or
  * given up. What an aborted queue answers says nothing about the run: it has ended for another
  * reason, and its results are void. */
@@ -109,7 +116,7 @@ static int wait_for(dvt_context *context, int32_t queue, int32_t step)
     int64_t give_up = 0;
     for (;;) {
         int64_t now = dvt_now_ns();
-        int status = table->queue_wait(handle, now + WAIT_SLICE_NS);
+        int status = table->queue_wait(handle, give_up ? now + WAIT_SLICE_NS : next_look(context, now));
         if (status != DOVETAIL_PENDING) {
             context->pending[queue] = 0;
             if (status == DOVETAIL_OK && !give_up) {
@@ -125,6 +132,9 @@ static int wait_for(dvt_context *context, int32_t queue, int32_t step)
         if (!give_up) {
             if (on_owner_thread(context)) {
                 poll_signals(context);
+            }
+            if (context->watch.deadline && dvt_now_ns() >= context->watch.deadline) {
+                atomic_fetch_or_explicit(&context->watch.stop, DVT_TIMED_OUT, memory_order_relaxed);
             }
             if (stop_bits(context) & DVT_ENDED) {
                 table->queue_abort(handle);

@@ -228,6 +228,19 @@ def test_timeout_ends_a_run_that_hangs(device: Device) -> None:
         assert time.monotonic() - begin < 5
 
 
+def test_no_wait_is_longer_than_what_a_run_has_left(device: Device) -> None:
+    """So that a device that takes a few milliseconds is late as soon as the deadline passed."""
+    device.library.longest_wait.restype = ctypes.c_int64
+    with (
+        dovetail.Runtime() as runtime,
+        load(runtime, device.backend, options={"TableDevice": {"hang": True}}) as loaded,
+    ):
+        device.library.longest_wait()
+        with pytest.raises(RunTimeoutError):
+            loaded.run(feeds(), timeout=0.003)
+        assert 0 <= device.library.longest_wait() <= 3_000_000
+
+
 def test_memory_that_does_not_suffice(device: Device) -> None:
     shape = (200, 1000)
     backend = device.backend

@@ -6,8 +6,8 @@
  * `scratch` additions work in a workspace of their own.
  *
  * -DDEVICES=n, -DNO_CONTEXT, -DSYNCHRONOUS (no queues: work is done as it comes), -DOLD_QUEUES
- * (which tell no spans). The functions `count_alive`, `set_device` and `set_open` are for the
- * tests.
+ * (which tell no spans). The functions `count_alive`, `set_device`, `set_open` and
+ * `longest_wait` are for the tests.
  */
 #define _GNU_SOURCE
 #include <layer_view.h>
@@ -225,12 +225,33 @@ static int queue_create(void *state, int32_t device, void **made)
     return DOVETAIL_OK;
 }
 
+static _Atomic int64_t longest;
+
+/* The longest that a queue was asked to wait since the last call, in nanoseconds, while nothing was
+ * aborted. */
+int64_t longest_wait(void)
+{
+    int64_t asked = longest;
+    longest = 0;
+    return asked;
+}
+
+static void note_wait(const struct queue *queue, int64_t deadline)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t asked = deadline - (now.tv_sec * INT64_C(1000000000) + now.tv_nsec);
+    if (!queue->aborted && asked > longest)
+        longest = asked;
+}
+
 static int queue_wait(void *handle, int64_t deadline)
 {
     struct queue *queue = handle;
     const struct timespec until = {deadline / 1000000000, deadline % 1000000000};
     int status = DOVETAIL_OK;
     pthread_mutex_lock(&queue->lock);
+    note_wait(queue, deadline);
     while ((queue->busy || queue->first != NULL) && status == DOVETAIL_OK)
         if (pthread_cond_timedwait(&queue->changed, &queue->lock, &until) && (queue->busy || queue->first != NULL))
             status = DOVETAIL_PENDING;
