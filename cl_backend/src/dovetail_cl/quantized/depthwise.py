@@ -51,7 +51,7 @@ def create(layer: Layer, geometry: Geometry, scaling: Scaling, kernels: Kernels)
     given["zero"] = scaling.zeros[0]
     given["stacks"] = stacks = -(-height // terms.factors)
     given["block"], given["reach"] = _BLOCK, _reach(geometry)
-    given["scratch"] = room = stacks * int(given["reach"]) * vector
+    given["scratch"] = room = stacks * int(given["reach"]) + 1
     weights = np.zeros((geometry.groups, stacks * terms.factors, width), terms.dtype)
     weights[:, :height] = terms.weights.reshape(geometry.groups, height, width)
     # [stack, column, channel, factor]
@@ -61,8 +61,9 @@ def create(layer: Layer, geometry: Geometry, scaling: Scaling, kernels: Kernels)
     given["chunk"] = max(1, parts // wanted) * vector
     given["chunks"] = -(-geometry.groups // int(given["chunk"]))
     given["units"] = rows * given["chunks"]
-    kernel = kernels.get(f"{terms.files} quantized/depthwise.cl", "convolve", **terms.defined)
+    rows_of_stack = min(max(height, 3), terms.factors)
+    kernel = kernels.get(f"{terms.files} quantized/depthwise.cl", "convolve", HEIGHT=rows_of_stack, **terms.defined)
     items = min(int(given["units"]), UNITS_EACH * kernels.compute_units)
     constants = ConstantArray(weights), ConstantArray(terms.bias.reshape(-1))
     arguments = (Input(), *constants, Scratch(), Output(), given, *terms.arguments)
-    return Work((Launch(kernel, arguments, (items,), (1,)),), items * room * 4)
+    return Work((Launch(kernel, arguments, (items,), (1,)),), items * room * vector * 4)
