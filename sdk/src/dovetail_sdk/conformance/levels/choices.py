@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from dovetail import IBackend
 from dovetail.contract.part_facts import part_facts
 from dovetail.contract.subgraph import Choice
@@ -14,21 +16,28 @@ from ..subject import Subject
 from ..trials import Trial, try_all
 from .operators import ask_all
 
-_ALL = 256
-"""Cases of a kind and type, times their ways, that are all tried; of more, some with each way."""
+_EACH = 16
+"""Parts of a kind and type that each way is tried with, about, where more offer it."""
 
 
 class Way:
     """Chooses the way of one number wherever there are so many, and notes what is offered.
+
+    Args:
+        number: Of the way; 0 is the default.
+        every: One part of so many is computed so. Which, its facts decide: a part that is tried
+            again is computed as before.
+        turn: Other parts are among them for another number.
 
     Attributes:
         offered: Each part and the names of its ways, as they are known from process to process.
         taken: For each part that is computed otherwise than by default, which way is taken.
     """
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, every: int = 1, turn: int = 0) -> None:
         self.number = number
-        self.offered: list[object] = []
+        self._every, self._turn = every, turn
+        self.offered: list[tuple[object, tuple[str, ...]]] = []
         self.taken: list[str] = []
         self.maximum = 1
 
@@ -37,10 +46,13 @@ class Way:
         return True
 
     def choose(self, candidate: Assigned, choice: Choice) -> str | None:
-        """Return the way of the number; the default where there are fewer."""
-        self.offered.append([part_facts(choice.part), choice.names])
+        """Return the way of the number; the default where there are fewer, or it is left out."""
+        facts = part_facts(choice.part)
+        self.offered.append((facts, choice.names))
         self.maximum = max(self.maximum, len(choice.names))
-        return choice.names[self.number] if 0 < self.number < len(choice.names) else None
+        if not 0 < self.number < len(choice.names) or (crc32(repr(facts).encode()) + self._turn) % self._every:
+            return None
+        return choice.names[self.number]
 
     def placed(self, choice: Choice, name: str, layers: tuple[str, ...]) -> None:
         """Note what is computed otherwise."""
@@ -54,23 +66,23 @@ def ways_are_right(subject: Subject) -> None:
     Troubleshooting: `dovetail tune` takes whichever way is fastest, so all must be right. The case
     passes by default: the fault is in the replacement that `choices` made, or in the kernel that it
     names. What is offered must be the same each time, since findings are known by the part and the
-    names; it must not depend on values of weights, which a finding does not tell apart. Where cases
-    and ways are many, each way meets every second case, or third, and so on: other ones than its
-    neighbour, as a device's compiler may need a second for each.
+    names; it must not depend on values of weights, which a finding does not tell apart. Where a way
+    is offered for many parts, it is tried with some: with others than the next way, and with others
+    in each element type, as a device's compiler may need a second for each.
     """
     if type(subject.backend).choices is IBackend.choices:
         raise NotApplicable("it offers no choices")
     count = 0
     for operator in all_operators(subject.settings.operators).values():
-        for dtype in operator.dtypes:
+        for turn, dtype in enumerate(operator.dtypes):
             trials = [trial for trial in ask_all(subject, operator, dtype, ()) if trial.is_taken]
-            count += _try_ways(subject, trials)
+            count += _try_ways(subject, trials, turn)
     if not count:
         raise NotApplicable("it offers no choices for any operator by itself")
     subject.note(f"{count} parts were computed in other ways than by default")
 
 
-def _try_ways(subject: Subject, trials: list[Trial]) -> int:
+def _try_ways(subject: Subject, trials: list[Trial], turn: int) -> int:
     default, again = Way(0), Way(0)
     right = [outcome.trial for outcome in try_all(subject, trials, passes=True, tuned=default) if not outcome.problem]
     if default.maximum == 1:
@@ -80,10 +92,10 @@ def _try_ways(subject: Subject, trials: list[Trial]) -> int:
     if default.offered != again.offered:
         raise ConformanceFailure("choices() offers other things when it is asked again about the same layers")
     count = 0
-    every = max(1, len(right) * (default.maximum - 1) // _ALL)
     for number in range(1, default.maximum):
-        way = Way(number)
-        for outcome in try_all(subject, right[number % every :: every], passes=True, tuned=way):
+        offering = sum(number < len(names) for _, names in default.offered)
+        way = Way(number, max(1, offering // _EACH), number + turn)
+        for outcome in try_all(subject, right, passes=True, tuned=way):
             if outcome.problem:
                 ways = f"a way that it offers (number {number}, as {way.taken[-1] if way.taken else 'none'})"
                 subject.failed_case(outcome.trial.id, f"{outcome.trial.described}, computed in {ways}: {outcome.problem}")
