@@ -102,6 +102,21 @@ def test_softmax(run, way, shape, axis, beta, dtype):
     np.testing.assert_allclose(y, expected, rtol=rtol, atol=1e-4)
 
 
+@pytest.mark.parametrize("beta", [2.7, -2.7])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_softmax_of_large_numbers(run, way, axis, beta):
+    """Multiplied by beta they lose their last digits, or overflow; the largest has a logarithm of 0."""
+    x = np.array([[12345.67, 3e38, 7], [12345.66, 1, -2e38], [-1e30, -3e38, 6]], np.float32)
+    logits = beta * x.astype(np.float64)
+    logits -= logits.max(axis, keepdims=True)
+    expected = logits - np.log(np.exp(logits).sum(axis, keepdims=True))
+    (y,) = run(way, lambda net, x: net.log_softmax(x, axis, beta), x)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(y, expected.astype(np.float32), rtol=1e-5, atol=1e-7)
+    (y,) = run(way, lambda net, x: net.softmax(x, axis, beta), x)
+    np.testing.assert_allclose(y, np.exp(expected), rtol=1e-5, atol=1e-37)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.int64])
 @pytest.mark.parametrize(("shape", "axis"), [((5, 7), 1), ((3, 700), 1), ((2, 33, 19), 1), ((2, 33, 3), 1), ((3, 4, 5), 0)])
 @pytest.mark.parametrize("last", [False, True])

@@ -15,6 +15,9 @@ V kept(__global X *y, const index at, const uint lanes, const V v)
 }
 #endif
 
+// How far beta * x is below the largest: products of their own would be rounded, and may overflow.
+#define BELOW_TOP(i) (size * (sign * FETCH(x, l, i, absent) - top))
+
 __kernel void softmax(TENSOR(const X, x), TENSOR(X, y), const lines s, const float beta)
 {
     SHARED;
@@ -23,25 +26,26 @@ __kernel void softmax(TENSOR(const X, x), TENSOR(X, y), const lines s, const flo
     EACH_LINE(g, s) {
         const line l = line_at(g, s);
         const V absent = beta < 0 ? INFINITY : -INFINITY;
+        const float sign = beta < 0 ? -1 : 1, size = fabs(beta);
         V top = -INFINITY;
-        WALK(i, l, top = larger(top, beta * FETCH(x, l, i, absent)))
+        WALK(i, l, top = larger(top, sign * FETCH(x, l, i, absent)))
         top = largest_across(top, shared);
 #if KEEPS
         // Results are kept in y, and read again.
-        SUM_OVER(total, i, l, kept(y, AT(l, i), lanes, power_of_e(beta * FETCH(x, l, i, absent) - top)))
+        SUM_OVER(total, i, l, kept(y, AT(l, i), lanes, power_of_e(BELOW_TOP(i))))
         const V factor = 1 / total;
         WALK(i, l, keep(y, AT(l, i), lanes, factor * FETCH(y, l, i, absent)))
 #else
-        SUM_OVER(total, i, l, power_of_e(beta * FETCH(x, l, i, absent) - top))
+        SUM_OVER(total, i, l, power_of_e(BELOW_TOP(i)))
 #if LOGARITHM
         const V logarithm = log(total);
 #else
         const V factor = 1 / total;
 #endif
 #if LOGARITHM
-        WALK(i, l, keep(y, AT(l, i), lanes, beta * FETCH(x, l, i, absent) - top - logarithm))
+        WALK(i, l, keep(y, AT(l, i), lanes, BELOW_TOP(i) - logarithm))
 #else
-        WALK(i, l, keep(y, AT(l, i), lanes, factor * power_of_e(beta * FETCH(x, l, i, absent) - top)))
+        WALK(i, l, keep(y, AT(l, i), lanes, factor * power_of_e(BELOW_TOP(i))))
 #endif
 #endif
     }
