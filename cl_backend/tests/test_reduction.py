@@ -105,7 +105,7 @@ def test_softmax(run, way, shape, axis, beta, dtype):
 @pytest.mark.parametrize("beta", [2.7, -2.7])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_softmax_of_large_numbers(run, way, axis, beta):
-    """Multiplied by beta they lose their last digits, or overflow; the largest has a logarithm of 0."""
+    """Multiplied by beta they lose their last digits, or overflow; that of the largest is 0."""
     x = np.array([[12345.67, 3e38, 7], [12345.66, 1, -2e38], [-1e30, -3e38, 6]], np.float32)
     logits = beta * x.astype(np.float64)
     logits -= logits.max(axis, keepdims=True)
