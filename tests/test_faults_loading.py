@@ -395,6 +395,25 @@ def test_side_effect_is_noted(scene, statement):
     assert any(note.startswith("SIDE_EFFECT") and EFFECTS[statement] in note for note in row.notes), row.notes
 
 
+DEVICES = """
+    def devices(self):
+        from resource import RLIMIT_DATA, getrlimit
+
+        from dovetail import Device
+
+        return Device(0, "card", 1 << 30), Device(1, "host", getrlimit(RLIMIT_DATA)[0])
+"""
+
+
+def test_memory_that_only_the_probe_limits_is_said_to_be(scene, monkeypatch):
+    monkeypatch.setenv("DOVETAIL_PROBE_MEMORY", "512")
+    scene.add(source=GOOD + DEVICES)
+    assert scene.registry.examine("Faulty").notes[1:] == (
+        "device 0: card, 1073741824 bytes of memory",
+        "device 1: host, 536870912 bytes of memory (numbers of memory are those of the probe, which may allocate 512 MiB)",
+    )
+
+
 @pytest.mark.fault(19)
 def test_backend_without_side_effects_has_no_such_note(scene):
     scene.add()

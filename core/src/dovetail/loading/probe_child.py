@@ -82,15 +82,18 @@ def _try(request: dict[str, Any], tell: Any) -> dict[str, Any]:
     except BaseException as error:  # the core's own fault, or a trick of the backend
         trace = "".join(traceback.format_exception(error))
         return {"code": str(ReasonCode.IMPORT_FAILED), "text": described(error), "hint": "", "facts": {}, "trace": trace}
-    notes += [test, *_devices(backend)]
+    notes += [test, *_devices(backend, request["memory"])]
     if candidate.form is Form.LIBRARY:  # which knows nothing of Python: such functions are the adapter's
         changes = [change for change in changes if not change.startswith("functions to call at exit")]
     notes += [f"{ReasonCode.SIDE_EFFECT}: loading it changes {change}" for change in dict.fromkeys(changes)]
     return {"notes": notes, "postponed": is_postponed, "drivers": _drivers(_mapped() - before, request["folders"], begun_ns)}
 
 
-def _devices(backend: Any) -> list[str]:
-    """Say what is known of a backend's devices, where it is more than a name."""
+def _devices(backend: Any, memory: int) -> list[str]:
+    """Say what is known of a backend's devices, where it is more than a name.
+
+    A driver of the host's memory takes what this process may allocate for what there is.
+    """
     from ..contract.backend_calls import devices_of
     from ..contract.device import DEFAULT_DEVICE
     from ..ground.errors import DovetailError
@@ -100,7 +103,8 @@ def _devices(backend: Any) -> list[str]:
     except DovetailError:  # told to whoever asks for one
         return []
     known = [one for one in devices if one != DEFAULT_DEVICE and one.description != one.name]
-    return [f"device {one.index}: {one.description}" for one in known]
+    limit = f" (numbers of memory are those of the probe, which may allocate {memory >> 20} MiB)"
+    return [f"device {one.index}: {one.description}{limit * (memory > 0 and one.memory_bytes == memory)}" for one in known]
 
 
 def _set_limits(memory: int) -> None:
