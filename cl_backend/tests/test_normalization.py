@@ -139,3 +139,18 @@ def test_variances_that_are_out_of_range(run, way, shape):
     ones = np.ones(shape[-1], np.float32)
     (y,) = run(way, lambda net, x: net.layer_normalization(x, ones, axis=-1), x)
     np.testing.assert_allclose(y, (wide - mean) / np.sqrt(variance + 1e-5), rtol=1e-4, atol=1e-5)
+
+
+def test_channels_do_not_depend_on_their_neighbours(run, way):
+    """Where channels are neighbours, some beside the others are infinite or too large to square."""
+    x = (rng.uniform(-1, 1, (2, 5, 3, 41)) * 0.1).astype(np.float32)
+    x[:, 2, 1, ::5] = np.inf
+    x[:, :, :, 3] *= 1e31
+    wide = x.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        mean, variance = wide.mean((1, 2), keepdims=True), wide.var((1, 2), keepdims=True)
+        expected = (wide - mean) / np.sqrt(variance + 1e-5)
+    (y,) = run(way, lambda net, x: net.instance_normalization(x, layout="NHWC"), x)
+    finite = np.isfinite(expected)
+    np.testing.assert_allclose(y[finite], expected[finite], rtol=1e-4, atol=1e-5)
+    assert not np.isfinite(y[np.broadcast_to(np.isinf(wide).any((1, 2), keepdims=True), y.shape)]).any()

@@ -57,7 +57,7 @@ __kernel void normalize_lines(
     BEGIN(X, y);
     EACH_LINE(g, s) {
         const line l = line_at(g, s);
-        float unit = 1;     // elements are multiplied by it, so that what is squared is not too large
+        V unit = 1;     // elements are multiplied by it, so that what is squared is not too large
         V mean, rest, variance;
         for (int turn = 0; turn < 2; ++turn) {
             mean = rest = 0;
@@ -76,7 +76,7 @@ __kernel void normalize_lines(
             variance = squares / (float)l.size;
 #endif
             if (turn || !is_any_beyond(squares + 1, shared)) break;
-            unit = 0x1p-80f;
+            unit = squares <= (V)1e37f ? (V)1 : (V)0x1p-80f;    // lines of other lanes stay as they are
         }
         const V factor = 1 / sqrt(variance + epsilon * unit * unit);
         line part = l;
