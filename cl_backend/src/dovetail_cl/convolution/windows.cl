@@ -50,7 +50,7 @@ static void __attribute__((always_inline)) add_row(
 typedef struct {
     int from_tap, to_tap;       // rows of taps within the image
     int low, high;              // columns within the image, from the first one on that is seen
-    int from;                   // elements from the image's first to what the first tap sees
+    long from;                  // elements from the image's first to what the first tap sees
     bool is_inside;             // all columns are within the image
 } sight;
 
@@ -63,7 +63,7 @@ static sight seen(const windows *w, const int out_row, const int out_column, con
     s.to_tap = row >= w->in_size[0] ? 0 : min(w->taps[0], (w->in_size[0] - 1 - row) / w->between[0] + 1);
     s.low = max(0, -column);
     s.high = min(reach, w->in_size[1] - column);
-    s.from = (row + s.from_tap * w->between[0]) * (int)w->in_at[2] + column * (int)w->in_at[3];
+    s.from = (long)(row + s.from_tap * w->between[0]) * w->in_at[2] + (long)column * w->in_at[3];
     s.is_inside = count == BLOCK && s.low == 0 && s.high == reach;
     return s;
 }
