@@ -156,6 +156,25 @@ def test_an_extension_module_carries_the_manifest_that_names_it(project, tmp_pat
     assert section_of(wheel, binaries["other"], tmp_path) is None
 
 
+def test_what_modules_share_is_compiled_once(project, tmp_path, monkeypatch):
+    """Twice means at the same time, into one file, below the linker of the other."""
+    as_modules(project, found="ANSWER = 42\n", other="ANSWER = 42\n")
+    text = (project / "pyproject.toml").read_text("utf-8").partition("[tool.dovetail")[0]
+    text = text.replace('"dovetail_build"', '"setuptools.build_meta"').replace(', "entry-points"', "")
+    (project / "pyproject.toml").write_text(text + "[tool.setuptools.packages.find]\nwhere = ['src']\n", "utf-8")
+    sources = {f"dovetail_toy.{module}": ["csrc/in_c.c"] for module in ("found", "other")}
+    (project / "setup.py").write_text(
+        f"from dovetail_build import setup_backend\nsetup_backend('dovetail_toy', module_sources={sources})\n", "utf-8"
+    )
+    compiler, log = tmp_path / "compiler", tmp_path / "log"
+    compiler.write_text(f'#!/bin/sh\necho "$@" >> {log}\nexec cc "$@"\n', "utf-8")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CC", str(compiler))
+    built(project, tmp_path)
+    compiled = [line for line in log.read_text("utf-8").splitlines() if " -c " in line]
+    assert len([line for line in compiled if "in_c.c" in line]) == 1
+
+
 SEMANTICS = """
 def last(shape):
     return shape[-1], shape[-len(shape)]

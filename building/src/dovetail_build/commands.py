@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -63,10 +63,16 @@ class BuildModules(build_ext):
         compile_all, compile_one = self.compiler.compile, self.compiler._compile
         begun = threading.local()  # extensions are built in threads of their own, which wait for their files
         compiling = ThreadPoolExecutor(jobs)
+        known: dict[tuple[Any, ...], Future[Any]] = {}  # what extensions share is written once, never below a linker
+        finding = threading.Lock()
 
         def begin(obj: str, source: str, extension: str, includes: Any, flags: Any, settings: Any) -> None:
             own = self.source_arguments.get(Path(source), flags)
-            begun.files.append(compiling.submit(compile_one, obj, source, extension, includes, own, settings))
+            key = (obj, tuple(includes), tuple(own), tuple(settings))
+            with finding:
+                if key not in known:
+                    known[key] = compiling.submit(compile_one, obj, source, extension, includes, own, settings)
+            begun.files.append(known[key])
 
         def compile_together(*arguments: Any, **keywords: Any) -> Any:
             begun.files = []
