@@ -200,3 +200,9 @@ def _depthwise(x, weights, bias, filters):
         seen = x[:, :, row : row + shape[2], column : column + shape[3]].astype(float)
         y += np.repeat(seen, filters, axis=1) * weights[:, 0, row, column].astype(float)[:, None, None]
     return y
+
+
+def test_long_steps_of_single_channels_take_no_memory(run, backend, way):
+    x, w = np.ones((1, 8, 3, 9), np.float32), np.ones((8, 1, 3, 3), np.float32)
+    (y,) = run(backend, lambda net, x: net.depthwise_convolution2d(x, w, stride=(1 << 24, 1), padding=1), x)
+    np.testing.assert_array_equal(y, np.broadcast_to(np.array([4, *[6] * 7, 4], np.float32), (1, 8, 1, 9)))

@@ -24,6 +24,8 @@ _MAX_STRIDE = 4
 """Of columns of a plane that is packed; MAX_STRIDE of the source."""
 _MAX_REACHED = 256
 """Rows, and columns, between the first and the last tap of a window of a plane that is packed."""
+_MAX_PACKED = 1 << 20
+"""Floats of the rows that are packed for `_ROWS` rows of results: each work item has as many."""
 _PAIRS = ("in_size", "out_size", "taps", "stride", "start", "between")
 _NUMBERS = ("in_elements", "groups", "filters", "band", "bands", "residue", "units", "scratch")
 _STRUCT = np.dtype(
@@ -44,8 +46,11 @@ def takes(geometry: Geometry, kernels: Kernels) -> bool:
         return False
     if is_channels_last(geometry):
         return geometry.filters == 1 and geometry.groups >= vector_of(kernels)
-    reach = max((geometry.taps[i] - 1) * geometry.between[i] for i in range(2))
-    return geometry.in_at[3] == geometry.out_at[3] == 1 and geometry.stride[1] <= _MAX_STRIDE and reach <= _MAX_REACHED
+    reach = [(geometry.taps[i] - 1) * geometry.between[i] for i in range(2)]
+    rows = (_ROWS - 1) * geometry.stride[0] + reach[0] + 1
+    if rows * (geometry.out_size[1] * geometry.stride[1] + reach[1]) > _MAX_PACKED:
+        return False
+    return geometry.in_at[3] == geometry.out_at[3] == 1 and geometry.stride[1] <= _MAX_STRIDE and max(reach) <= _MAX_REACHED
 
 
 def create(layer: Layer, geometry: Geometry, kernels: Kernels, epilogue: Epilogue) -> Work:
