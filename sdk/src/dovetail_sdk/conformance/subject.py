@@ -324,9 +324,9 @@ class Subject:
         arguments = self._arguments(extra_backends, {"passes": passes, "fallback": fallback, **keywords})
         return (runtime or self._own_runtime).load(network, threads=threads, optimize=arguments)  # type: ignore[arg-type]  # a Graph has all that is used
 
-    def optimize(self, network: Graph) -> OptimizedNetwork:
-        """Optimize a network for this backend alone."""
-        return optimize(network, **self._arguments((), {"fallback": False}))
+    def optimize(self, network: Graph, **keywords: Any) -> OptimizedNetwork:
+        """Optimize a network for this backend alone; `keywords` are further arguments of that."""
+        return optimize(network, **self._arguments((), {"fallback": False, **keywords}))
 
     def _arguments(self, extra_backends: Sequence[str | IBackend], keywords: Mapping[str, Any]) -> dict[str, Any]:
         arguments = {"backends": [self.target.asked_for, *extra_backends], **keywords}

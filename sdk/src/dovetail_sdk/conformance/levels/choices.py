@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from dovetail import IBackend
+from dovetail import DovetailError, IBackend
 from dovetail.contract.part_facts import part_facts
 from dovetail.contract.subgraph import Choice
 from dovetail.optimizer import Assigned
@@ -13,7 +13,7 @@ from ..catalogue import all_operators
 from ..checks import check
 from ..endings import ConformanceFailure, NotApplicable
 from ..subject import Subject
-from ..trials import Trial, try_all
+from ..trials import BATCH, Batch, Trial, try_all
 from .operators import ask_all
 
 _EACH = 16
@@ -82,15 +82,26 @@ def ways_are_right(subject: Subject) -> None:
     subject.note(f"{count} parts were computed in other ways than by default")
 
 
+def _asked(subject: Subject, trials: list[Trial]) -> Way:
+    """Return what is offered for cases; nothing is compiled for that."""
+    way = Way(0)
+    for start in range(0, len(trials), BATCH):
+        network = Batch(trials[start : start + BATCH]).network
+        try:
+            subject.optimize(network, tuned=way)
+        except DovetailError as error:
+            cases = f"the cases from {trials[start].id} on"
+            raise ConformanceFailure(f"what it offers for {cases} cannot be known: {type(error).__name__} {error}") from None
+    return way
+
+
 def _try_ways(subject: Subject, trials: list[Trial], turn: int) -> int:
-    default, again = Way(0), Way(0)
-    right = [outcome.trial for outcome in try_all(subject, trials, passes=True, tuned=default) if not outcome.problem]
-    if default.maximum == 1:
-        return 0
-    for _ in try_all(subject, trials, passes=True, tuned=again):
-        pass
+    default, again = (_asked(subject, trials) for _ in range(2))
     if default.offered != again.offered:
         raise ConformanceFailure("choices() offers other things when it is asked again about the same layers")
+    if default.maximum == 1:
+        return 0
+    right = [outcome.trial for outcome in try_all(subject, trials, passes=True, tuned=Way(0)) if not outcome.problem]
     count = 0
     for number in range(1, default.maximum):
         offering = sum(number < len(names) for _, names in default.offered)
