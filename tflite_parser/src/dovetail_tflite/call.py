@@ -1,0 +1,291 @@
+"""An operator as the translations see it: options, inputs, declared outputs, and ways to give up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from dovetail import Descriptor, DType, ErrorCode, ModelError, Network, Quantization
+from dovetail.graph.layer import OutputSlot
+from dovetail.graph.symbolic_inference import SymbolicInference
+from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, Quantize
+
+from .flatbuffer import Table
+from .unsupported import Unsupported
+
+if TYPE_CHECKING:
+    from .tensors import Tensor
+
+
+class Fused(TypedDict, total=False):
+    """Arguments of a descriptor that can apply an activation to its result."""
+
+    activation: ActivationFunction
+    activation_alpha: float
+    activation_beta: float
+
+
+_ACTIVATIONS: dict[int, tuple[ActivationFunction, float, float]] = {
+    1: (ActivationFunction.RELU, 0.0, 0.0),
+    2: (ActivationFunction.BOUNDED_RELU, 1.0, -1.0),
+    3: (ActivationFunction.BOUNDED_RELU, 6.0, 0.0),
+    4: (ActivationFunction.TANH, 0.0, 0.0),
+}
+"""`ActivationFunctionType`: function, alpha, beta."""
+_PADDING = {0: AutoPadding.SAME_UPPER, 1: AutoPadding.EXPLICIT}
+"""`Padding`: SAME and VALID."""
+
+
+class Call:
+    """One operator of a model.
+
+    Attributes:
+        op: Its name: that of the schema, or of a custom operator.
+        version: Its version.
+        name: What its layer is called: its first output.
+        network: Where its layers go.
+        custom_options: Bytes that a custom operator explains itself.
+        inputs: Slots; None for an optional input left out.
+        outputs: What the file says of its results.
+    """
+
+    def __init__(
+        self,
+        op: str,
+        version: int,
+        name: str,
+        options: Table | None,
+        custom_options: bytes,
+        inputs: Sequence[OutputSlot | None],
+        declared: Sequence[Tensor | None],
+        outputs: Sequence[Tensor],
+        network: Network,
+        inference: SymbolicInference,
+    ) -> None:
+        self.op = op
+        self.version = version
+        self.name = name
+        self.custom_options = custom_options
+        self.inputs = list(inputs)
+        self.outputs = list(outputs)
+        self.network = network
+        self._options = options
+        self._declared = list(declared)
+        self._inference = inference
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def label(self, part: str = "") -> str:
+        """Name the operator's layer, or a part of it where one operator becomes several layers."""
+        return f"{self.name}/{part}" if part else self.name
+
+    # -- inputs ------------------------------------------------------------------------------------
+
+    def optional(self, index: int) -> OutputSlot | None:
+        """Return input `index`, or None if it is left out."""
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def input(self, index: int) -> OutputSlot:
+        """Return input `index`.
+
+        Raises:
+            ModelError: It is left out.
+        """
+        slot = self.optional(index)
+        if slot is None:
+            raise self.malformed(f"lacks its input {index}")
+        return slot
+
+    def all_inputs(self) -> list[OutputSlot]:
+        """Return the inputs of an operator that takes any number, all of them there."""
+        return [self.input(index) for index in range(len(self.inputs))]
+
+    def is_open(self, index: int) -> bool:
+        """Tell whether the file leaves a size of input `index` open."""
+        tensor = self._declared[index] if index < len(self._declared) else None
+        return tensor is not None and -1 in tensor.shape
+
+    def dtype_of(self, slot: OutputSlot) -> DType:
+        """Return the element type of a slot, known even while its sizes are not.
+
+        Raises:
+            Unsupported: A kind from outside does not tell before sizes are fixed.
+        """
+        dtype = self._inference.dtype(slot)
+        if dtype is None:
+            raise Unsupported(f"the element type of {slot.name!r} is not known before the open sizes are fixed")
+        return dtype
+
+    def rank_of(self, slot: OutputSlot) -> int:
+        """Return the rank of a slot.
+
+        Raises:
+            Unsupported: It is not known while parsing.
+        """
+        rank = self._inference.rank(slot)
+        if rank is None:
+            raise Unsupported(f"the rank of {slot.name!r} is not known before the open sizes are fixed")
+        return rank
+
+    def size_of(self, slot: OutputSlot, axis: int) -> int | None:
+        """Return the size of one axis of a slot if it is known."""
+        return self._inference.size(slot, axis)
+
+    def value_of(self, slot: OutputSlot) -> npt.NDArray[Any] | None:
+        """Return the value of a slot if constants alone lead to it, or None."""
+        return self._inference.value(slot)
+
+    def constant(self, index: int) -> npt.NDArray[Any] | None:
+        """Return the value of input `index` if constants alone lead to it, or None."""
+        slot = self.optional(index)
+        return None if slot is None else self._inference.value(slot)
+
+    def integers(self, index: int) -> tuple[int, ...] | None:
+        """Return a constant integer input as a tuple; None if it is left out or not constant."""
+        value = self.constant(index)
+        return None if value is None else tuple(int(one) for one in value.reshape(-1))
+
+    def known_integers(self, index: int, what: str) -> tuple[int, ...]:
+        """Return an integer input as a tuple.
+
+        Raises:
+            Unsupported: It is not constant.
+        """
+        found = self.integers(index)
+        if found is None:
+            raise Unsupported(f"{what} is not a constant")
+        return found
+
+    def quantization_of(self, slot: OutputSlot) -> Quantization | None:
+        """Return how the integers of a slot stand for real numbers."""
+        info = slot.info
+        return slot.quantization if info is None else info.quantization
+
+    # -- options -----------------------------------------------------------------------------------
+
+    def has_options(self) -> bool:
+        """Tell whether the file has options for it."""
+        return self._options is not None
+
+    def option(self, name: str) -> Any:
+        """Return a number or bool of the options.
+
+        Raises:
+            ModelError: It has no options.
+        """
+        if self._options is None:
+            raise self.malformed("has no options")
+        return self._options.number(name)
+
+    def option_vector(self, name: str) -> tuple[Any, ...]:
+        """Return a vector of the options; empty if there is none, or there are no options."""
+        return () if self._options is None else tuple(self._options.vector(name).tolist())
+
+    def option_text(self, name: str) -> str:
+        """Return a string of the options; empty if there is none, or there are no options."""
+        return "" if self._options is None else self._options.text(name)
+
+    def pair(self, height: str, width: str) -> tuple[int, int]:
+        """Return two options of an image, (height, width)."""
+        return self.option(height), self.option(width)
+
+    def auto_padding(self) -> AutoPadding:
+        """Return the option `padding`."""
+        return self.choice("padding", _PADDING)
+
+    def choice(self, name: str, options: Mapping[int, Any]) -> Any:
+        """Return what a number of the options stands for.
+
+        Raises:
+            Unsupported: It is none of these.
+        """
+        value = self.option(name)
+        if value not in options:
+            raise Unsupported(f"{name} is {value}")
+        return options[value]
+
+    def fused(self) -> Fused:
+        """Return the activation that is applied to the result, as arguments of a descriptor."""
+        code = self.option("fused_activation_function") if self.has_options() else 0
+        if code == 0:
+            return {}
+        if code not in _ACTIVATIONS:
+            raise Unsupported(f"fused activation {code} is not there")
+        function, alpha, beta = _ACTIVATIONS[code]
+        return {"activation": function, "activation_alpha": alpha, "activation_beta": beta}
+
+    # -- building ----------------------------------------------------------------------------------
+
+    def add(self, descriptor: Descriptor, *sources: OutputSlot | None, part: str = "", output: int = 0) -> OutputSlot:
+        """Add a layer that computes on its inputs as they are.
+
+        Its result has the quantization that the file states, unless it is only a part of the
+        operator.
+
+        Args:
+            descriptor: Kind and attributes.
+            sources: What it reads.
+            part: Name of the part, where the operator becomes several layers.
+            output: Which result of the operator it is.
+        """
+        quantization = None if part else self.outputs[output].quantization
+        return self.network.add(descriptor, *sources, name=self.label(part), quantization=quantization).output
+
+    def add_real(self, descriptor: Descriptor, *sources: OutputSlot | None, part: str = "", output: int = 0) -> OutputSlot:
+        """Add a layer that computes on real numbers, whatever integers stand for them.
+
+        Quantized inputs are dequantized and the result is quantized as the file states; what is not
+        quantized is as by `add`.
+        """
+        real = [None if source is None else self.real(source) for source in sources]
+        stated = self.outputs[output]
+        if part or stated.quantization is None:
+            return self.network.add(descriptor, *real, name=self.label(part)).output
+        result = self.network.add(descriptor, *real, name=self.label("real")).output
+        return self.quantized(result, output)
+
+    def real(self, slot: OutputSlot) -> OutputSlot:
+        """Return the real numbers that a slot stands for."""
+        quantization = self.quantization_of(slot)
+        if quantization is None or self.dtype_of(slot).is_float:
+            return slot
+        return self.network.add(Dequantize(quantization=quantization), slot, name=f"{slot.name}/real").output
+
+    def quantized(self, slot: OutputSlot, output: int = 0, part: str = "") -> OutputSlot:
+        """Quantize real numbers as the file states for a result."""
+        stated = self.outputs[output]
+        assert stated.quantization is not None
+        descriptor = Quantize(dtype=stated.dtype, quantization=stated.quantization)
+        return self.network.add(descriptor, slot, name=self.label(part), quantization=stated.quantization).output
+
+    def activated(self, slot: OutputSlot) -> OutputSlot:
+        """Apply the fused activation of the options to a result whose kind has no room for it."""
+        fused = self.fused()
+        if not fused:
+            return slot
+        descriptor = Activation(
+            function=fused["activation"], alpha=fused["activation_alpha"], beta=fused["activation_beta"]
+        )
+        layer = self.network.add(
+            descriptor, slot, name=self.label("activation"), quantization=self.quantization_of(slot)
+        )
+        return layer.output
+
+    def scalar(self, value: float, like: OutputSlot, part: str) -> OutputSlot:
+        """Add a constant scalar of the element type of another slot."""
+        return self.network.constant(np.asarray(value, self.dtype_of(like).numpy), self.label(part))
+
+    # -- giving up ---------------------------------------------------------------------------------
+
+    def malformed(self, found: str) -> ModelError:
+        """Build the error for an operator that TensorFlow Lite does not allow."""
+        return ModelError(
+            f"operator {self.op} (version {self.version}) of {self.name!r} {found}",
+            code=ErrorCode.MODEL_MALFORMED,
+            hint="check that the conversion is complete",
+            node=self.name,
+            op=self.op,
+        )

@@ -1,0 +1,206 @@
+"""Read tables of a FlatBuffer that nobody trusts: each offset and length is checked before use.
+
+The package `flatbuffers` knows how numbers are encoded, and checks nothing: an offset of a damaged
+file leads it anywhere, backwards from the end of the file too. Here a `Table` holds that its vtable
+and its fields lie inside the file, and so does each vector, string and table that it leads to.
+
+Source: FlatBuffers, "Internals" (the binary format), and `Verifier` of its C++ library.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from struct import Struct
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from flatbuffers import packer
+
+from dovetail.ground.records import NamedTuple
+
+from .schema import TABLES
+
+Bytes: TypeAlias = "npt.NDArray[np.uint8]"
+
+_SCALARS: dict[str, Struct] = {
+    "bool": packer.boolean,
+    "i8": packer.int8,
+    "u8": packer.uint8,
+    "u16": packer.uint16,
+    "i32": packer.int32,
+    "u32": packer.uint32,
+    "i64": packer.int64,
+    "u64": packer.uint64,
+    "f32": packer.float32,
+}
+_DTYPES = {"u8": "u1", "bool": "u1", "u16": "<u2", "i32": "<i4", "i64": "<i8", "f32": "<f4"}
+_LONGEST_STRING = 1 << 16
+"""Bytes of a name; TensorFlow's have some hundred."""
+
+
+class BrokenFile(Exception):
+    """What an offset or a length leads to does not lie in the file; never leaves the parser."""
+
+
+class _Field(NamedTuple):
+    """A field of a table: its place in the vtable, its type, and what it is if left out."""
+
+    place: int
+    type: str
+    default: Any
+
+
+@cache
+def _fields(table: str) -> dict[str, _Field]:
+    found: dict[str, _Field] = {}
+    for place, text in enumerate(TABLES[table].split()):
+        if text == "-":
+            continue
+        name, _, rest = text.partition(":")
+        kind, _, default = rest.partition("=")
+        value: Any = None
+        if kind in _SCALARS:
+            value = float(default or 0) if kind == "f32" else bool(int(default or 0)) if kind == "bool" else int(default or 0)
+        found[name] = _Field(4 + 2 * place, kind, value)
+    return found
+
+
+class Table:
+    """A table inside a file.
+
+    Args:
+        data: The whole file.
+        at: Where the table begins.
+        name: Its type, of `schema.TABLES`.
+
+    Raises:
+        BrokenFile: The table or its vtable does not lie in the file.
+    """
+
+    __slots__ = ("_at", "_buffer", "_data", "_fields", "_length", "_reach", "_vtable", "name")
+
+    def __init__(self, data: Bytes, at: int, name: str) -> None:
+        self.name = name
+        self._data = data
+        self._buffer = memoryview(data)
+        self._at = at
+        self._fields = _fields(name)
+        self._vtable = at - self._number(packer.soffset, at, "a table")
+        self._length = self._number(packer.voffset, self._vtable, "a vtable")
+        self._reach = self._number(packer.voffset, self._vtable + 2, "a vtable")
+        if self._length < 4 or self._length % 2 or self._vtable + self._length > len(data):
+            raise BrokenFile(f"{name} at byte {at} has a vtable of {self._length} bytes at byte {self._vtable}")
+        if self._reach < 4 or at + self._reach > len(data):
+            raise BrokenFile(f"{name} at byte {at} has {self._reach} bytes, of a file of {len(data)}")
+
+    @classmethod
+    def root(cls, data: Bytes, name: str) -> Table:
+        """Return the table that a file begins with."""
+        if len(data) < 8:
+            raise BrokenFile(f"there are {len(data)} bytes")
+        return cls(data, packer.uoffset.unpack_from(memoryview(data), 0)[0], name)
+
+    def _number(self, of: Struct, at: int, what: str) -> int:
+        if at < 0 or at + of.size > len(self._data):
+            raise BrokenFile(f"{self.name} leads to {what} at byte {at} of {len(self._data)}")
+        return int(of.unpack_from(self._buffer, at)[0])
+
+    def _place(self, field: _Field, size: int) -> int | None:
+        """Return where a field lies, or None if it is left out."""
+        if field.place + 2 > self._length:
+            return None
+        offset: int = packer.voffset.unpack_from(self._buffer, self._vtable + field.place)[0]
+        if not offset:
+            return None
+        if offset < 4 or offset + size > self._reach:
+            raise BrokenFile(f"a field of {self.name} lies {offset} bytes into a table of {self._reach}")
+        return self._at + offset
+
+    def _target(self, field: _Field) -> int | None:
+        """Return what a field's offset leads to, or None if it is left out."""
+        at = self._place(field, 4)
+        return None if at is None else at + int(packer.uoffset.unpack_from(self._buffer, at)[0])
+
+    def _length_at(self, at: int, itemsize: int) -> int:
+        """Return the number of elements of a vector that begins at `at`."""
+        count = self._number(packer.uoffset, at, "a vector")
+        if at + 4 + count * itemsize > len(self._data):
+            raise BrokenFile(f"{self.name} has a vector of {count} elements at byte {at} of {len(self._data)}")
+        return count
+
+    def number(self, name: str) -> Any:
+        """Return a field that is a number or bool, or what the schema says if it is left out."""
+        field = self._fields[name]
+        of = _SCALARS[field.type]
+        at = self._place(field, of.size)
+        if at is None:
+            return field.default
+        value = of.unpack_from(self._buffer, at)[0]
+        return bool(value) if field.type == "bool" else value
+
+    def text(self, name: str) -> str:
+        """Return a string; one that is left out is empty, what is no UTF-8 is replaced."""
+        at = self._target(self._fields[name])
+        if at is None:
+            return ""
+        count = self._length_at(at, 1)
+        if count > _LONGEST_STRING:
+            raise BrokenFile(f"{self.name} has a {name} of {count} bytes")
+        return bytes(self._buffer[at + 4 : at + 4 + count]).decode("utf-8", "replace")
+
+    def vector(self, name: str) -> npt.NDArray[Any]:
+        """Return a vector of numbers, a view of the file; one that is left out is empty."""
+        field = self._fields[name]
+        dtype = np.dtype(_DTYPES[field.type[1:-1]])
+        at = self._target(field)
+        if at is None:
+            return np.empty(0, dtype)
+        count = self._length_at(at, dtype.itemsize)
+        return self._data[at + 4 : at + 4 + count * dtype.itemsize].view(dtype)
+
+    def has(self, name: str) -> bool:
+        """Tell whether a field is there."""
+        return self._place(self._fields[name], 1) is not None
+
+    def table(self, name: str, of: str = "") -> Table | None:
+        """Return a table, or None; `of` names its type where the schema has a union."""
+        field = self._fields[name]
+        at = self._target(field)
+        return None if at is None else Table(self._data, at, of or field.type)
+
+    def tables(self, name: str) -> Tables:
+        """Return a vector of tables; one that is left out is empty."""
+        field = self._fields[name]
+        at = self._target(field)
+        count = 0 if at is None else self._length_at(at, 4)
+        return Tables(self._data, (at or 0) + 4, count, field.type[1:-1])
+
+
+class Tables:
+    """A vector of tables, each read when it is asked for, and once."""
+
+    __slots__ = ("_at", "_data", "_found", "_name", "_offsets")
+
+    def __init__(self, data: Bytes, at: int, count: int, name: str) -> None:
+        self._data = data
+        self._at = at
+        self._name = name
+        self._offsets = data[at : at + 4 * count].view("<u4")
+        self._found: dict[int, Table] = {}
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def __getitem__(self, index: int) -> Table:
+        """Return one.
+
+        Raises:
+            BrokenFile: There are not so many, or it does not lie in the file.
+        """
+        found = self._found.get(index)
+        if found is None:
+            if not 0 <= index < len(self._offsets):
+                raise BrokenFile(f"there are {len(self._offsets)} of {self._name}, number {index} is meant")
+            found = self._found[index] = Table(self._data, self._at + 4 * index + int(self._offsets[index]), self._name)
+        return found

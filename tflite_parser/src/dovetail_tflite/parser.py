@@ -1,0 +1,56 @@
+"""The parser: what `dovetail.load("model.tflite")` finds."""
+
+from __future__ import annotations
+
+import os
+
+from dovetail import DovetailError, Network
+from dovetail.ground.limits import limited
+
+from .malformed import malformed
+from .model_file import LOW_LEVEL_ERRORS, ModelFile, read_model
+from .translation import translate
+
+
+class TfliteParser:
+    """Parser of TensorFlow Lite files; fits `dovetail.contract.interfaces.IParser`."""
+
+    def parse(self, path: str | os.PathLike[str]) -> Network:
+        """Read a model file; nothing in it is ever executed.
+
+        Raises:
+            ModelError: The file is missing, malformed, or asks for what dovetail does not have.
+        """
+        network = _translated(read_model(path))
+        network.files = (os.fspath(path),)
+        return network
+
+
+def parse(model: str | os.PathLike[str] | bytes) -> Network:
+    """Turn a model into a network.
+
+    Inputs and outputs keep the names of their tensors, made unique; an open size is called
+    ``<input>_dim<axis>``. Layers are called after their operator's first output.
+
+    Args:
+        model: A path, or the bytes of a file.
+
+    Raises:
+        UnsupportedModelError: Lists every operator and type that dovetail does not have.
+        ModelError: The model is missing (`MODEL_NOT_FOUND`) or malformed.
+        LimitError: It asks for more than the limits of the load under way allow, or the default
+            ones.
+    """
+    with limited(None):
+        return _translated(read_model(model))
+
+
+def _translated(found: ModelFile) -> Network:
+    try:
+        return translate(found)
+    except DovetailError:
+        raise
+    except LOW_LEVEL_ERRORS as error:
+        # A file may lie in ways that no check foresees; whatever Python then says is about the
+        # file.
+        raise malformed(f"{found.origin} is malformed: {type(error).__name__}: {error}") from error

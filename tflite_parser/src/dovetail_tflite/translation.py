@@ -1,0 +1,316 @@
+"""Translate the subgraphs of a file to a `Network`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from dovetail import GraphError, ModelError, Network
+from dovetail.graph.layer import OutputSlot
+from dovetail.graph.symbolic_inference import SymbolicInference
+from dovetail.ground.limits import budget
+from dovetail.ground.records import NamedTuple
+
+from .call import Call
+from .flatbuffer import BrokenFile, Table, Tables
+from .malformed import malformed
+from .model_file import LOW_LEVEL_ERRORS, ModelFile
+from .registry import Operator, find
+from .schema import OPERATORS, OPTIONS, OPTIONS_2
+from .tensors import Tensor, read_tensor
+from .unsupported import Entry, Unsupported, report
+
+_CUSTOM = "CUSTOM"
+_NEWER = OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
+"""Codes from here on do not fit the byte that older readers look at."""
+
+
+class Missing:
+    """Stands for a tensor without a supported producer: parsing goes on and finds the rest."""
+
+
+MISSING = Missing()
+Found: TypeAlias = OutputSlot | Missing | None
+"""A slot, `MISSING`, or None for an optional input left out."""
+
+
+class _Code(NamedTuple):
+    """An entry of the table of operators that a file uses."""
+
+    name: str
+    version: int
+    is_custom: bool
+
+
+class _Scope:
+    """The tensors of one subgraph while it is translated.
+
+    Args:
+        index: Number of the subgraph.
+        table: The subgraph.
+        prefix: Put before the names of layers.
+        depth: How many subgraphs it is nested in.
+    """
+
+    def __init__(self, index: int, table: Table, prefix: str, depth: int) -> None:
+        self.index = index
+        self.table = table
+        self.prefix = prefix
+        self.depth = depth
+        self.tensors = table.tables("tensors")
+        self.values: dict[int, Found] = {}
+        self.known: dict[int, Tensor] = {}
+
+
+def translate(file: ModelFile) -> Network:
+    """Return the network of a model's first subgraph.
+
+    Raises:
+        UnsupportedModelError: Lists everything that dovetail does not have.
+        ModelError: The model contradicts itself.
+    """
+    return Translation(file).run()
+
+
+class Translation:
+    """A model under translation; operators that have subgraphs ask it for these."""
+
+    def __init__(self, file: ModelFile) -> None:
+        self._file = file
+        main = file.subgraphs[0]
+        self._network = Network(main.text("name") or "network")
+        self._inference = SymbolicInference()
+        self._codes = self._read_codes(file.root.tables("operator_codes"))
+        self._unsupported: list[Entry] = []
+        self._main = _Scope(0, main, "", 0)
+
+    def run(self) -> Network:
+        """Translate the first subgraph."""
+        scope = self._main
+        self._add_inputs(scope)
+        self._translate_operators(scope)
+        self._add_outputs(scope)
+        if self._unsupported:
+            raise report(self._unsupported, self._file.origin)
+        return self._network
+
+    @staticmethod
+    def _read_codes(table: Tables) -> list[_Code]:
+        found = []
+        for index in range(len(table)):
+            entry = table[index]
+            old, new = entry.number("deprecated_builtin_code"), entry.number("builtin_code")
+            code = new if old >= _NEWER else max(old, new)
+            name = OPERATORS[code] if 0 <= code < len(OPERATORS) else f"builtin {code}"
+            custom = name == _CUSTOM
+            found.append(_Code(entry.text("custom_code") if custom else name, entry.number("version"), custom))
+        return found
+
+    # -- the graph's ends --------------------------------------------------------------------------
+
+    def _add_inputs(self, scope: _Scope) -> None:
+        numbers = _indices(scope.table, "inputs")
+        symbols: set[str] = set()
+        for place, number in enumerate(numbers):
+            try:
+                tensor = self._tensor(scope, number)
+                name = self._network.unique_name(tensor.name or f"input_{place}")
+                if number in scope.values:
+                    raise self._malformed(f"has tensor {name!r} as two inputs")
+                scope.values[number] = self._network.input(
+                    name, _opened(tensor.shape, name, symbols), tensor.dtype, tensor.quantization
+                )
+            except Unsupported as problem:
+                scope.values[number] = MISSING
+                self._note("input", 1, f"input {place}", problem.reason)
+
+    def _add_outputs(self, scope: _Scope) -> None:
+        found = []
+        for place, number in enumerate(_indices(scope.table, "outputs")):
+            slot = self._slot(scope, number, f"output {place}")
+            name = scope.known[number].name if number in scope.known else ""
+            found.append((name or f"output_{place}", slot))
+        if self._unsupported:
+            return
+        if not found:
+            raise self._malformed("has no outputs")
+        inputs = {layer.name for layer in self._network.inputs}
+        seen: set[str] = set()
+        for name, slot in found:
+            if not isinstance(slot, OutputSlot):
+                raise self._malformed(f"has an output {name!r} that nothing produces")
+            label = name
+            if label in inputs or label in seen:
+                label = self._network.unique_name(f"{name}_output")
+            elif label in self._network:
+                holder = self._network.layer(label)
+                self._network.rename(holder, f"{label}/{holder.kind.rsplit('.', 1)[-1]}")
+            seen.add(label)
+            self._network.output(slot, label)
+
+    # -- tensors -----------------------------------------------------------------------------------
+
+    def _tensor(self, scope: _Scope, number: int) -> Tensor:
+        found = scope.known.get(number)
+        if found is None:
+            if not 0 <= number < len(scope.tensors):
+                raise self._malformed(f"refers to tensor {number} of {len(scope.tensors)}")
+            found = scope.known[number] = read_tensor(self._file, scope.tensors[number], number)
+        return found
+
+    def _slot(self, scope: _Scope, number: int, reader: str) -> Found:
+        """Return where a tensor comes from; -1 stands for one that is left out."""
+        if number == -1:
+            return None
+        if number in scope.values:
+            return scope.values[number]
+        try:
+            tensor = self._tensor(scope, number)
+        except Unsupported as problem:
+            self._note("tensor", 1, reader, problem.reason)
+            scope.values[number] = MISSING
+            return MISSING
+        value = tensor.value
+        if value is None and 0 in tensor.shape and -1 not in tensor.shape:
+            value = np.empty(tensor.shape, tensor.dtype.numpy)  # no element, so that no buffer holds any
+        if value is None:
+            raise self._malformed(f"has {reader} read tensor {tensor.name or number!r}, which nothing writes before it")
+        name = scope.prefix + (tensor.name or f"tensor_{number}")
+        slot = self._network.constant(
+            value, self._network.unique_name(name), dtype=tensor.dtype, quantization=tensor.quantization, copy=False
+        )
+        scope.values[number] = slot
+        return slot
+
+    # -- operators ---------------------------------------------------------------------------------
+
+    def _translate_operators(self, scope: _Scope) -> None:
+        operators = scope.table.tables("operators")
+        budget().take_layers(len(operators), f"subgraph {scope.index} of {self._file.origin}")
+        for index in range(len(operators)):
+            table = operators[index]
+            code = self._code(table)
+            outputs = _indices(table, "outputs")
+            label = self._label(scope, code, outputs, index)
+            try:
+                results = self._translate_operator(scope, table, code, outputs, label)
+            except Unsupported as problem:
+                self._note(code.name, code.version, label, problem.reason)
+                results = [MISSING] * len(outputs)
+            except GraphError as error:
+                error.details.setdefault("node", label)
+                raise
+            except ModelError:
+                raise
+            except LOW_LEVEL_ERRORS as error:
+                raise malformed(
+                    f"operator {code.name} (version {code.version}) of {label!r} is malformed: {type(error).__name__}: {error}",
+                    node=label,
+                ) from error
+            for number, slot in zip(outputs, results, strict=True):
+                if number in scope.values:
+                    raise self._malformed(f"writes tensor {number} twice, the second time by {label!r}")
+                scope.values[number] = slot
+
+    def _code(self, table: Table) -> _Code:
+        number = table.number("opcode_index")
+        if number >= len(self._codes):
+            raise self._malformed(f"has an operator of code {number} of {len(self._codes)}")
+        return self._codes[number]
+
+    def _label(self, scope: _Scope, code: _Code, outputs: Sequence[int], index: int) -> str:
+        name = ""
+        if outputs and 0 <= outputs[0] < len(scope.tensors):
+            name = scope.tensors[outputs[0]].text("name")
+        return scope.prefix + (name or f"{code.name.lower()}_{index}")
+
+    def _translate_operator(
+        self, scope: _Scope, table: Table, code: _Code, outputs: Sequence[int], label: str
+    ) -> Sequence[Found]:
+        known = self._found(code)
+        numbers = _indices(table, "inputs")
+        reader = f"operator {code.name} of {label!r}"
+        slots = [self._slot(scope, number, reader) for number in numbers]
+        declared = [scope.known.get(number) for number in numbers]
+        results = [self._tensor(scope, number) for number in outputs]
+        inputs = [slot for slot in slots if not isinstance(slot, Missing)]
+        if len(inputs) != len(slots):
+            return [MISSING] * len(outputs)
+        call = Call(
+            code.name,
+            code.version,
+            label,
+            _options(table),
+            table.vector("custom_options").tobytes(),
+            inputs,
+            declared,
+            results,
+            self._network,
+            self._inference,
+        )
+        before = len(self._network)
+        found = known.translate(call)
+        listed = [found] if isinstance(found, OutputSlot) else list(found)
+        self._attribute_sources(before, label)
+        if len(listed) != len(outputs):
+            raise call.malformed(f"has {len(outputs)} outputs, expected {len(listed)}")
+        for slot, stated in zip(listed, results, strict=True):
+            if call.dtype_of(slot) is not stated.dtype:
+                raise call.malformed(f"gives {call.dtype_of(slot)}, but the file says {stated.dtype}")
+        return listed
+
+    @staticmethod
+    def _found(code: _Code) -> Operator:
+        known = find(code.name, custom=code.is_custom)
+        if known is None:
+            raise Unsupported("dovetail has no translation of this custom operator" if code.is_custom else "dovetail does not have it")
+        if code.version > known.newest:
+            raise Unsupported(f"version {code.version} of it is newer than {known.newest}, the newest known")
+        return known
+
+    def _attribute_sources(self, before: int, label: str) -> None:
+        """Name the operator in every layer that it became; profile and errors use these names."""
+        for layer in self._network.newest(len(self._network) - before):
+            layer.sources = (label,)
+
+    # -- trouble -----------------------------------------------------------------------------------
+
+    def _note(self, op: str, version: int, node: str, reason: str) -> None:
+        self._unsupported.append(Entry(op=op, version=version, node=node, reason=reason))
+
+    def _malformed(self, found: str) -> ModelError:
+        return malformed(f"{self._file.origin} {found}")
+
+
+def _indices(table: Table, name: str) -> list[int]:
+    numbers: list[int] = table.vector(name).tolist()
+    return numbers
+
+
+def _opened(shape: Sequence[int], name: str, taken: set[str]) -> list[int | str]:
+    """Name the sizes that are open."""
+    found: list[int | str] = []
+    for axis, size in enumerate(shape):
+        if size >= 0:
+            found.append(size)
+            continue
+        symbol = f"{name}_dim{axis}"
+        while symbol in taken:
+            symbol += "_"
+        taken.add(symbol)
+        found.append(symbol)
+    return found
+
+
+def _options(table: Table) -> Table | None:
+    """Return the options of an operator, of whichever of the two unions it uses."""
+    for field, known in (("builtin_options", OPTIONS), ("builtin_options2", OPTIONS_2)):
+        kind = table.number(f"{field}_type")
+        if kind in known:
+            found = table.table(field, known[kind])
+            if found is None:
+                raise BrokenFile(f"an operator has no {known[kind]}, though it says so")
+            return found
+    return None
