@@ -150,6 +150,7 @@ def test_modules_do_not_import_in_a_circle():
     ("folder", "allowed"),
     [
         ("onnx_parser/src", PUBLIC),
+        ("tflite_parser/src", PUBLIC),
         ("building", PUBLIC + FOR_THE_SDK),
         ("reference_backend", PUBLIC),
         ("neon_backend", PUBLIC),

@@ -16,6 +16,7 @@ from .descriptor import Constant, Descriptor, Input, Output
 from .held_arrays import bytes_read, held_array
 from .kind_errors import raise_named
 from .layer import InputSlot, Layer, OutputSlot
+from .state import State
 from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
 
@@ -29,7 +30,10 @@ class Graph:
     Attributes:
         name: Its name.
         made_in: Token of the load in which it was made (`Budget.token`); None: outside of any.
+        states: What it remembers from one run to the next, by name.
     """
+
+    states: Mapping[str, State] = {}
 
     def __init__(self, name: str = "network") -> None:
         self.name = name

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy.typing as npt
+
 from ..graph.graph import Graph
+from ..graph.held_arrays import held_array
+from ..graph.layer import OutputSlot
+from ..graph.state import State
+from ..graph.tensor import Dimension, DType, Quantization
+from ..ground.errors import ErrorCode, GraphError
 
 if TYPE_CHECKING:
     from .. import layers
@@ -94,3 +102,59 @@ class Network(_Builders):
     """
 
     files: tuple[str, ...] = ()
+
+    def state(
+        self,
+        name: str,
+        shape: Sequence[Dimension],
+        dtype: DType | npt.DTypeLike = DType.FLOAT32,
+        quantization: Quantization | None = None,
+        *,
+        initial: npt.ArrayLike | None = None,
+    ) -> OutputSlot:
+        """Add a tensor that each run reads as the run before left it; see `write_state`.
+
+        Args:
+            name: Its name, among those of the inputs.
+            shape: Its shape; a string is a symbolic dimension that an input has too.
+            dtype: Its element type.
+            quantization: How its integers stand for real numbers.
+            initial: What the first run reads; default zeros, as real numbers.
+
+        Raises:
+            GraphError: The name is taken, or the initial value has another shape or type.
+        """
+        slot = self.input(name, shape, dtype, quantization)
+        held = None
+        if initial is not None:
+            held, stored = held_array(initial, name, slot.dtype if slot.dtype is DType.BFLOAT16 else None, None)
+            given = stored or DType.of(held.dtype)
+            if given is not slot.dtype or held.shape != slot.shape:
+                raise GraphError(
+                    f"the initial value of state {name!r} is {given}{list(held.shape)}, expected {slot.known_info}",
+                    code=ErrorCode.SHAPE_MISMATCH,
+                    hint="give an array of the state's shape and type",
+                )
+        self.states = {**self.states, name: State(name, "", held)}
+        return slot
+
+    def write_state(self, name: str, value: OutputSlot) -> None:
+        """Say what the next run reads of a state.
+
+        Raises:
+            GraphError: There is no such state, it is written already, or the value has another
+                shape or type.
+        """
+        state = self.states.get(name)
+        if state is None or state.output:
+            what = f"state {name!r} is written already" if state else f"network {self.name!r} has no state {name!r}"
+            raise GraphError(what, hint=f"its states are {', '.join(self.states) or 'none'}")
+        wanted, found = self.layer(name).output.known_info, value.info
+        if found is not None and (found.dtype is not wanted.dtype or (wanted.is_concrete and found.shape != wanted.shape)):
+            raise GraphError(
+                f"state {name!r} is {wanted}, but {value.name!r}, which is to be its next value, is {found}",
+                code=ErrorCode.SHAPE_MISMATCH,
+                hint="a state keeps its shape and type",
+            )
+        output = self.output(value, self.unique_name(f"{name}/next"))
+        self.states = {**self.states, name: State(name, output.name, state.initial)}

@@ -23,6 +23,7 @@ class NetworkSource:
 
     Attributes:
         name: Of the network.
+        states: What it remembers from one run to the next.
     """
 
     def __init__(self, network: Graph, read_again: Callable[[], Graph] | None = None) -> None:
@@ -30,6 +31,7 @@ class NetworkSource:
         self._read_again = read_again
         self._output_infos: Mapping[str, TensorInfo | None] | None = None
         self.name = network.name
+        self.states = network.states
 
     @property
     def is_consumable(self) -> bool:

@@ -184,9 +184,12 @@ class LoadedNetwork(NetworkRunner):
 
     def submit(self, feeds: Mapping[str, Any], *, timeout: float | None = None) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
+        self._check_open()
+        return self._resources.submitting.submit(self.run, feeds, timeout=timeout)
+
+    def _check_open(self) -> None:
         if self._closed:
             raise run_errors.unloaded(self._name)
-        return self._resources.submitting.submit(self.run, feeds, timeout=timeout)
 
     @run_errors.typed_lack_of_memory
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:

@@ -32,6 +32,7 @@ from .resources import Resources
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
+    from ..graph.state import State
     from ..optimizer import SharedConstants
     from .guard import Guard
 
@@ -133,6 +134,7 @@ class Runtime:
         threads = min(threads or self.threads, self.threads)
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork | OpenSizes]
         source: NetworkSource | None = None
+        states: Mapping[str, State] = {}  # an optimized network's are inputs and outputs like others
         is_own = False
         if isinstance(network, OptimizedNetwork):
             if request != CompileRequest():
@@ -145,7 +147,7 @@ class Runtime:
             again = network.replan_as_far_as_known
         else:
             source = origin = network if isinstance(network, NetworkSource) else NetworkSource(require_network(network))
-            is_own, graph = source.is_consumable, source.network
+            is_own, graph, states = source.is_consumable, source.network, source.states
             check_graph(budget(), graph)
             request = request.replaced(threads=threads)
             fixed = request.values
@@ -165,7 +167,12 @@ class Runtime:
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
                 return compile_network(origin, request.replaced(shapes=shapes, values={**fixed, **values}), shared)
 
-        loaded = LoadedNetwork(
+        kind: type[LoadedNetwork] = LoadedNetwork
+        if states:
+            from .stateful_network import StatefulNetwork
+
+            kind = StatefulNetwork
+        loaded = kind(
             self._resources,
             self._forget,
             name or network.name,
@@ -177,6 +184,8 @@ class Runtime:
             consumable=optimized is not network,
             plan_cache_bytes=plan_cache_bytes,
         )
+        if states:
+            loaded.remember(states)  # type: ignore[attr-defined]  # it is a StatefulNetwork
         if source is not None:  # nobody else has what was made of it
             weights = 0
             if is_own:

@@ -1,0 +1,52 @@
+"""Run TensorFlow Lite models against what LiteRT computed of them, where such models are there."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import golden_files
+import pytest
+
+import dovetail
+
+BACKENDS = (["CpuRef"], ["CpuAcc", "CpuRef"])
+OPERATORS = golden_files.MODELS / "tflite_ops"
+CASES = [
+    *((None, str(path.relative_to(golden_files.MODELS))) for path in golden_files.of_networks(".tflite")),
+    *((folder, name) for folder in ("gen", "litert", "tflm_seanet") for name in golden_files.of_operators(OPERATORS / folder)),
+]
+NOT_THERE_YET = {"WHILE", "WHERE", "UNIQUE"}
+"""Operators that models may ask for in vain."""
+
+
+@pytest.mark.skipif(bool(CASES), reason="the tests below run them")
+def test_there_are_models():
+    pytest.skip(golden_files.ABSENT)
+
+
+@pytest.mark.parametrize("backends", BACKENDS, ids=",".join)
+@pytest.mark.parametrize(("folder", "name"), CASES, ids=[name for _, name in CASES])
+def test_a_model_gives_what_litert_gives(folder, name, backends):
+    if folder is None:
+        golden = golden_files.network(golden_files.MODELS / name)
+    else:
+        golden = golden_files.operator(OPERATORS / folder, name)
+    try:
+        net = dovetail.load(golden.model, backends=backends)
+    except dovetail.UnsupportedModelError as error:
+        missing = {entry["op"] for entry in error.details["unsupported"]}
+        assert missing <= NOT_THERE_YET, str(error)
+        pytest.skip(f"not there yet: {', '.join(sorted(missing))}")
+    with net:
+        results = net.run(dict(zip([info.name for info in net.inputs], golden.inputs, strict=True)))
+    assert golden_files.difference(list(results.values()), golden) == ""
+
+
+REJECTED = sorted((OPERATORS / "litert_reject").glob("*.tflite")) if OPERATORS.is_dir() else []
+
+
+@pytest.mark.parametrize("path", REJECTED, ids=[path.stem for path in REJECTED])
+def test_what_litert_refuses_is_refused_or_runs(path):
+    """It never crashes; LiteRT itself aborts on one of these."""
+    with suppress(dovetail.DovetailError), dovetail.load(path, backends=["CpuRef"]):
+        pass
