@@ -24,6 +24,16 @@ def test_there_are_models():
     pytest.skip(golden_files.ABSENT)
 
 
+def loaded(model, backends):
+    try:
+        return dovetail.load(model, backends=backends)
+    except dovetail.UnsupportedModelError as error:
+        missing = {entry["op"] for entry in error.details["unsupported"]}
+        if missing <= NOT_THERE_YET:
+            pytest.skip(f"not there yet: {', '.join(sorted(missing))}")
+        raise
+
+
 @pytest.mark.parametrize("backends", BACKENDS, ids=",".join)
 @pytest.mark.parametrize(("folder", "name"), CASES, ids=[name for _, name in CASES])
 def test_a_model_gives_what_litert_gives(folder, name, backends):
@@ -31,13 +41,7 @@ def test_a_model_gives_what_litert_gives(folder, name, backends):
         golden = golden_files.network(golden_files.MODELS / name)
     else:
         golden = golden_files.operator(OPERATORS / folder, name)
-    try:
-        net = dovetail.load(golden.model, backends=backends)
-    except dovetail.UnsupportedModelError as error:
-        missing = {entry["op"] for entry in error.details["unsupported"]}
-        assert missing <= NOT_THERE_YET, str(error)
-        pytest.skip(f"not there yet: {', '.join(sorted(missing))}")
-    with net:
+    with loaded(golden.model, backends) as net:
         results = net.run(dict(zip([info.name for info in net.inputs], golden.inputs, strict=True)))
     assert golden_files.difference(list(results.values()), golden) == ""
 
