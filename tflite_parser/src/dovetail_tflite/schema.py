@@ -27,8 +27,7 @@ TABLES = {
     "BlockwiseQuantization": "scales:i32 zero_points:i32 block_size:i32 block_shape:[i32]",
     "SparsityParameters": "traversal_order:[i32] block_map:[i32] dim_metadata:[DimensionMetadata]",
     "DimensionMetadata": (
-        "format:i8 dense_size:i32 array_segments_type:u8 array_segments:union array_indices_type:u8 "
-        "array_indices:union"
+        "format:i8 dense_size:i32 array_segments_type:u8 array_segments:union array_indices_type:u8 array_indices:union"
     ),
     "Int32Vector": "values:[i32]",
     "Uint16Vector": "values:[u16]",
@@ -119,8 +118,7 @@ TABLES = {
     "GeluOptions": "approximate:bool",
     "ReduceWindowOptions": "reduce_function:i32",
     "StableHLOCompositeOptions": (
-        "name:string decomposition_subgraph_index:i32 composite_attributes:[u8] composite_attributes_format:i8 "
-        "version:i32"
+        "name:string decomposition_subgraph_index:i32 composite_attributes:[u8] composite_attributes_format:i8 version:i32"
     ),
 }
 """Fields of each table, in the order of the schema: `name:type`, and `=default` if it is not zero.
@@ -194,7 +192,7 @@ OPTIONS_2 = {
 }
 """Tables of `builtin_options2` by its type."""
 
-OPERATORS = (
+OPERATORS = (  # noqa: SIM905  # a name on each line is too long, a list of them too wide
     "ADD AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D DEPTH_TO_SPACE DEQUANTIZE "
     "EMBEDDING_LOOKUP FLOOR FULLY_CONNECTED HASHTABLE_LOOKUP L2_NORMALIZATION L2_POOL_2D "
     "LOCAL_RESPONSE_NORMALIZATION LOGISTIC LSH_PROJECTION LSTM MAX_POOL_2D MUL RELU RELU_N1_TO_1 RELU6 "

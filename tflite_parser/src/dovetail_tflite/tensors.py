@@ -17,7 +17,7 @@ from .model_file import ModelFile
 from .sparse import filled_in
 from .unsupported import Unsupported
 
-_TYPES = (
+TYPES = (
     *("float32", "float16", "int32", "uint8", "int64", "string", "bool", "int16", "complex64", "int8", "float64"),
     *("complex128", "uint64", "resource", "variant", "uint32", "uint16", "int4", "bfloat16", "int2", "uint4"),
     *("float8_e4m3fn", "float8_e5m2"),
@@ -52,7 +52,7 @@ class Tensor(NamedTuple):
 
 def type_name(code: int) -> str:
     """Return the name of an element type."""
-    return _TYPES[code] if 0 <= code < len(_TYPES) else f"number {code}"
+    return TYPES[code] if 0 <= code < len(TYPES) else f"number {code}"
 
 
 def dtype_of_code(code: int, what: str) -> DType:

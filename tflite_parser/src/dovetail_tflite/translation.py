@@ -265,7 +265,8 @@ class Translation:
     def _found(code: _Code) -> Operator:
         known = find(code.name, custom=code.is_custom)
         if known is None:
-            raise Unsupported("dovetail has no translation of this custom operator" if code.is_custom else "dovetail does not have it")
+            what = "dovetail has no translation of this custom operator" if code.is_custom else "dovetail does not have it"
+            raise Unsupported(what)
         if code.version > known.newest:
             raise Unsupported(f"version {code.version} of it is newer than {known.newest}, the newest known")
         return known
