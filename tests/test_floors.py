@@ -38,6 +38,7 @@ PUBLIC = (
     "dovetail.ground.host_exceptions",
     "dovetail.ground.limits",
     "dovetail.ground.logs",
+    "dovetail.ground.making",
     "dovetail.ground.pieces",
     "dovetail.ground.progress",
     "dovetail.ground.records",

@@ -17,8 +17,9 @@ from .tensors import Tensor, dtype_of_code, read_sparse, read_tensor, scalar_of
 from .unsupported import Unsupported
 
 if TYPE_CHECKING:
+    from dovetail.ground.making import Making
+
     from .external_data import ExternalData
-    from .making import Making
 
 _TYPES = AttributeProto.AttributeType
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from dovetail import DType, ModelError
 from dovetail.ground.limits import budget
+from dovetail.ground.making import Making
 from dovetail.ground.pieces import mapped
 from dovetail.ground.records import NamedTuple
 
 from .external_data import ExternalData
-from .making import Making
 from .malformed import malformed
 from .messages import SparseTensorProto, TensorProto
 from .unsupported import Unsupported

@@ -11,11 +11,11 @@ import numpy.typing as npt
 from dovetail import GraphError, ModelError, Network
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
+from dovetail.ground.making import Making
 
 from .expansion import Expansion, function_key
 from .external_data import ExternalData
 from .functions import bound_attributes, encoded_type, is_function, resolve_references, schema_function, schema_of
-from .making import Making
 from .malformed import malformed
 from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, SparseTensorProto, ValueInfoProto
 from .model_file import LOW_LEVEL_ERRORS, ModelFile

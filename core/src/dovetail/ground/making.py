@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.ground.limits import budget
+from .limits import budget
 
 _LARGEST_MADE = 1 << 26
 """Most elements made up for one model, all constants together; real models have some thousands."""
