@@ -4,6 +4,10 @@ The package `flatbuffers` knows how numbers are encoded, and checks nothing: an 
 file leads it anywhere, backwards from the end of the file too. Here a `Table` holds that its vtable
 and its fields lie inside the file, and so does each vector, string and table that it leads to.
 
+Offsets may lead to the same place again and again: a file of some kilobytes can hold thousands of
+operators of thousands of inputs each. What is read is therefore counted, and ends where no writer
+gets to that merely writes equal things once.
+
 Source: FlatBuffers, "Internals" (the binary format), and `Verifier` of its C++ library.
 """
 
@@ -35,12 +39,41 @@ _SCALARS: dict[str, Struct] = {
     "f32": packer.float32,
 }
 _DTYPES = {"u8": "u1", "bool": "u1", "u16": "<u2", "i32": "<i4", "i64": "<i8", "f32": "<f4"}
-_LONGEST_STRING = 1 << 16
+_LONGEST_STRING = 1 << 13
 """Bytes of a name; TensorFlow's have some hundred."""
+_REPEATS = 32
+"""How many times its own bytes a file may give as strings and numbers."""
+_FREE = 1 << 18
+"""Bytes that any file may give besides."""
 
 
 class BrokenFile(Exception):
     """What an offset or a length leads to does not lie in the file; never leaves the parser."""
+
+
+class Source:
+    """A file, and how much of it was read.
+
+    Args:
+        data: All of its bytes.
+    """
+
+    __slots__ = ("_left", "buffer", "data")
+
+    def __init__(self, data: Bytes) -> None:
+        self.data = data
+        self.buffer = memoryview(data)
+        self._left = _FREE + _REPEATS * len(data)
+
+    def count(self, nbytes: int) -> None:
+        """Count bytes that are about to be made Python objects.
+
+        Raises:
+            BrokenFile: There are more than any file has that does not repeat itself on purpose.
+        """
+        self._left -= nbytes
+        if self._left < 0:
+            raise BrokenFile(f"tables of its {len(self.data)} bytes repeat one another too often")
 
 
 class _Field(NamedTuple):
@@ -70,7 +103,7 @@ class Table:
     """A table inside a file.
 
     Args:
-        data: The whole file.
+        source: The whole file.
         at: Where the table begins.
         name: Its type, of `schema.TABLES`.
 
@@ -78,32 +111,34 @@ class Table:
         BrokenFile: The table or its vtable does not lie in the file.
     """
 
-    __slots__ = ("_at", "_buffer", "_data", "_fields", "_length", "_reach", "_vtable", "name")
+    __slots__ = ("_at", "_buffer", "_fields", "_length", "_reach", "_size", "_source", "_vtable", "name")
 
-    def __init__(self, data: Bytes, at: int, name: str) -> None:
+    def __init__(self, source: Source, at: int, name: str) -> None:
         self.name = name
-        self._data = data
-        self._buffer = memoryview(data)
+        self._source = source
+        self._buffer = source.buffer
+        self._size = len(source.buffer)
         self._at = at
         self._fields = _fields(name)
         self._vtable = at - self._number(packer.soffset, at, "a table")
         self._length = self._number(packer.voffset, self._vtable, "a vtable")
         self._reach = self._number(packer.voffset, self._vtable + 2, "a vtable")
-        if self._length < 4 or self._length % 2 or self._vtable + self._length > len(data):
+        if self._length < 4 or self._length % 2 or self._vtable + self._length > self._size:
             raise BrokenFile(f"{name} at byte {at} has a vtable of {self._length} bytes at byte {self._vtable}")
-        if self._reach < 4 or at + self._reach > len(data):
-            raise BrokenFile(f"{name} at byte {at} has {self._reach} bytes, of a file of {len(data)}")
+        if self._reach < 4 or at + self._reach > self._size:
+            raise BrokenFile(f"{name} at byte {at} has {self._reach} bytes, of a file of {self._size}")
 
     @classmethod
     def root(cls, data: Bytes, name: str) -> Table:
         """Return the table that a file begins with."""
         if len(data) < 8:
             raise BrokenFile(f"there are {len(data)} bytes")
-        return cls(data, packer.uoffset.unpack_from(memoryview(data), 0)[0], name)
+        source = Source(data)
+        return cls(source, packer.uoffset.unpack_from(source.buffer, 0)[0], name)
 
     def _number(self, of: Struct, at: int, what: str) -> int:
-        if at < 0 or at + of.size > len(self._data):
-            raise BrokenFile(f"{self.name} leads to {what} at byte {at} of {len(self._data)}")
+        if at < 0 or at + of.size > self._size:
+            raise BrokenFile(f"{self.name} leads to {what} at byte {at} of {self._size}")
         return int(of.unpack_from(self._buffer, at)[0])
 
     def _place(self, field: _Field, size: int) -> int | None:
@@ -125,8 +160,8 @@ class Table:
     def _length_at(self, at: int, itemsize: int) -> int:
         """Return the number of elements of a vector that begins at `at`."""
         count = self._number(packer.uoffset, at, "a vector")
-        if at + 4 + count * itemsize > len(self._data):
-            raise BrokenFile(f"{self.name} has a vector of {count} elements at byte {at} of {len(self._data)}")
+        if at + 4 + count * itemsize > self._size:
+            raise BrokenFile(f"{self.name} has a vector of {count} elements at byte {at} of {self._size}")
         return count
 
     def number(self, name: str) -> Any:
@@ -147,17 +182,24 @@ class Table:
         count = self._length_at(at, 1)
         if count > _LONGEST_STRING:
             raise BrokenFile(f"{self.name} has a {name} of {count} bytes")
+        self._source.count(count)
         return bytes(self._buffer[at + 4 : at + 4 + count]).decode("utf-8", "replace")
 
     def vector(self, name: str) -> npt.NDArray[Any]:
-        """Return a vector of numbers, a view of the file; one that is left out is empty."""
+        """Return a vector of numbers to be looked at; one that is left out is empty."""
+        found = self.view(name)
+        self._source.count(found.nbytes)
+        return found
+
+    def view(self, name: str) -> npt.NDArray[Any]:
+        """Return a vector as a view of the file that stays one, and so does not count as read."""
         field = self._fields[name]
         dtype = np.dtype(_DTYPES[field.type[1:-1]])
         at = self._target(field)
         if at is None:
             return np.empty(0, dtype)
         count = self._length_at(at, dtype.itemsize)
-        return self._data[at + 4 : at + 4 + count * dtype.itemsize].view(dtype)
+        return self._source.data[at + 4 : at + 4 + count * dtype.itemsize].view(dtype)
 
     def has(self, name: str) -> bool:
         """Tell whether a field is there."""
@@ -167,26 +209,26 @@ class Table:
         """Return a table, or None; `of` names its type where the schema has a union."""
         field = self._fields[name]
         at = self._target(field)
-        return None if at is None else Table(self._data, at, of or field.type)
+        return None if at is None else Table(self._source, at, of or field.type)
 
     def tables(self, name: str) -> Tables:
         """Return a vector of tables; one that is left out is empty."""
         field = self._fields[name]
         at = self._target(field)
         count = 0 if at is None else self._length_at(at, 4)
-        return Tables(self._data, (at or 0) + 4, count, field.type[1:-1])
+        return Tables(self._source, (at or 0) + 4, count, field.type[1:-1])
 
 
 class Tables:
     """A vector of tables, each read when it is asked for, and once."""
 
-    __slots__ = ("_at", "_data", "_found", "_name", "_offsets")
+    __slots__ = ("_at", "_found", "_name", "_offsets", "_source")
 
-    def __init__(self, data: Bytes, at: int, count: int, name: str) -> None:
-        self._data = data
+    def __init__(self, source: Source, at: int, count: int, name: str) -> None:
+        self._source = source
         self._at = at
         self._name = name
-        self._offsets = data[at : at + 4 * count].view("<u4")
+        self._offsets = source.data[at : at + 4 * count].view("<u4")
         self._found: dict[int, Table] = {}
 
     def __len__(self) -> int:
@@ -202,5 +244,6 @@ class Tables:
         if found is None:
             if not 0 <= index < len(self._offsets):
                 raise BrokenFile(f"there are {len(self._offsets)} of {self._name}, number {index} is meant")
-            found = self._found[index] = Table(self._data, self._at + 4 * index + int(self._offsets[index]), self._name)
+            at = self._at + 4 * index + int(self._offsets[index])
+            found = self._found[index] = Table(self._source, at, self._name)
         return found

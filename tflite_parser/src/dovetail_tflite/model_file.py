@@ -9,6 +9,7 @@ import numpy as np
 
 from dovetail import DovetailError, ErrorCode, ModelError
 from dovetail.ground.limits import budget
+from dovetail.ground.making import Making
 from dovetail.ground.records import NamedTuple
 
 from .flatbuffer import BrokenFile, Bytes, Table, Tables
@@ -28,6 +29,7 @@ class ModelFile(NamedTuple):
         origin: How to call it in messages.
         buffers: What holds the constants.
         subgraphs: The functions; the first is the model itself.
+        making: Counts constants that the file does not hold as they are.
     """
 
     root: Table
@@ -35,6 +37,7 @@ class ModelFile(NamedTuple):
     origin: str
     buffers: Tables
     subgraphs: Tables
+    making: Making
 
 
 def read_model(model: str | os.PathLike[str] | bytes) -> ModelFile:
@@ -81,6 +84,6 @@ def _checked(data: Bytes, origin: str) -> ModelFile:
         subgraphs = root.tables("subgraphs")
         if not len(subgraphs):
             raise malformed(f"{origin} holds no subgraph")
-        return ModelFile(root, data, origin, root.tables("buffers"), subgraphs)
+        return ModelFile(root, data, origin, root.tables("buffers"), subgraphs, Making())
     except BrokenFile as error:
         raise malformed(f"{origin} is damaged: {error}") from error

@@ -114,22 +114,28 @@ def _value(
         if name in _NARROW:
             raise Unsupported(f"{what} is sparse and of type {name}")
         stored = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
-        return filled_in(stored, sparsity, shape, what)
+        return filled_in(stored, sparsity, shape, file.making, what)
     nbytes = -(-count * bits // 8)
     if len(data) < nbytes:
         raise BrokenFile(f"{what} of shape {list(shape)} needs {nbytes} bytes, its buffer has {len(data)}")
     data = data[:nbytes]
     if name in _NARROW:
         budget().take_memory(count, what)
-        return _widened(data, bits, count, signed=name != "uint4").reshape(shape)
+        return _sealed(_widened(data, bits, count, signed=name != "uint4")).reshape(shape)
     if dtype is DType.BOOL:
-        return (data != 0).reshape(shape)
+        budget().take_memory(nbytes, what)
+        return _sealed(data != 0).reshape(shape)
     found = data.view(dtype.numpy)
     if not found.flags.aligned:
         budget().take_memory(nbytes, what)
-        found = found.copy()
-        found.flags.writeable = False
+        found = _sealed(found.copy())
     return found.reshape(shape)
+
+
+def _sealed(made: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Make an array read-only, as views of the file are: the network shares it then."""
+    made.flags.writeable = False
+    return made
 
 
 def _bytes_of(file: ModelFile, buffer: Table, what: str) -> npt.NDArray[np.uint8]:
@@ -139,7 +145,7 @@ def _bytes_of(file: ModelFile, buffer: Table, what: str) -> npt.NDArray[np.uint8
         if offset + size > len(file.data):
             raise BrokenFile(f"the buffer of {what} has {size} bytes at byte {offset} of {len(file.data)}")
         return file.data[offset : offset + size]
-    return buffer.vector("data")
+    return buffer.view("data")
 
 
 def _widened(data: npt.NDArray[np.uint8], bits: int, count: int, *, signed: bool) -> npt.NDArray[Any]:

@@ -112,23 +112,23 @@ class Translation:
 
     def _add_inputs(self, scope: _Scope) -> None:
         numbers = _indices(scope.table, "inputs")
-        symbols: set[str] = set()
+        budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
         for place, number in enumerate(numbers):
             try:
                 tensor = self._tensor(scope, number)
                 name = self._network.unique_name(tensor.name or f"input_{place}")
                 if number in scope.values:
                     raise self._malformed(f"has tensor {name!r} as two inputs")
-                scope.values[number] = self._network.input(
-                    name, _opened(tensor.shape, name, symbols), tensor.dtype, tensor.quantization
-                )
+                scope.values[number] = self._network.input(name, _opened(tensor.shape, name), tensor.dtype, tensor.quantization)
             except Unsupported as problem:
                 scope.values[number] = MISSING
                 self._note("input", 1, f"input {place}", problem.reason)
 
     def _add_outputs(self, scope: _Scope) -> None:
         found = []
-        for place, number in enumerate(_indices(scope.table, "outputs")):
+        numbers = _indices(scope.table, "outputs")
+        budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
+        for place, number in enumerate(numbers):
             slot = self._slot(scope, number, f"output {place}")
             name = scope.known[number].name if number in scope.known else ""
             found.append((name or f"output_{place}", slot))
@@ -210,6 +210,8 @@ class Translation:
                     node=label,
                 ) from error
             for number, slot in zip(outputs, results, strict=True):
+                if number == -1:  # left out
+                    continue
                 if number in scope.values:
                     raise self._malformed(f"writes tensor {number} twice, the second time by {label!r}")
                 scope.values[number] = slot
@@ -290,19 +292,9 @@ def _indices(table: Table, name: str) -> list[int]:
     return numbers
 
 
-def _opened(shape: Sequence[int], name: str, taken: set[str]) -> list[int | str]:
-    """Name the sizes that are open."""
-    found: list[int | str] = []
-    for axis, size in enumerate(shape):
-        if size >= 0:
-            found.append(size)
-            continue
-        symbol = f"{name}_dim{axis}"
-        while symbol in taken:
-            symbol += "_"
-        taken.add(symbol)
-        found.append(symbol)
-    return found
+def _opened(shape: Sequence[int], name: str) -> list[int | str]:
+    """Name the sizes that are open, after an input whose name no other has."""
+    return [f"{name}_dim{axis}" if size < 0 else size for axis, size in enumerate(shape)]
 
 
 def _options(table: Table) -> Table | None:
