@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,9 @@ class Fused(TypedDict, total=False):
     activation_alpha: float
     activation_beta: float
 
+
+Inline: TypeAlias = "Callable[[int, Sequence[OutputSlot | None], str], list[OutputSlot]]"
+"""Translate a subgraph with these inputs and this name, and return its results."""
 
 _ACTIVATIONS: dict[int, tuple[ActivationFunction, float, float]] = {
     1: (ActivationFunction.RELU, 0.0, 0.0),
@@ -64,6 +67,7 @@ class Call:
         outputs: Sequence[Tensor],
         network: Network,
         inference: SymbolicInference,
+        inline: Inline,
     ) -> None:
         self.op = op
         self.version = version
@@ -75,6 +79,7 @@ class Call:
         self._options = options
         self._declared = list(declared)
         self._inference = inference
+        self._inline = inline
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -234,6 +239,31 @@ class Call:
         quantization = None if part else self.outputs[output].quantization
         return self.network.add(descriptor, *sources, name=self.label(part), quantization=quantization).output
 
+    def add_several(self, descriptor: Descriptor, *sources: OutputSlot | None) -> list[OutputSlot]:
+        """Add a layer that gives all results of the operator, with the quantizations stated."""
+        layer = self.network.add(descriptor, *sources, name=self.label())
+        for slot, stated in zip(layer.outputs, self.outputs, strict=True):
+            if stated.quantization is not None:
+                slot.quantization = stated.quantization
+        if all(slot.info is not None for slot in layer.outputs):
+            self.network.infer(layer)
+        return layer.outputs
+
+    def inlined(self, subgraph: int, sources: Sequence[OutputSlot | None], part: str = "") -> list[OutputSlot]:
+        """Put a subgraph in the place of the operator, or of a part of it, and return its results.
+
+        Args:
+            subgraph: Its number.
+            sources: Its inputs.
+            part: Name of the part, where there are several.
+
+        Raises:
+            ModelError: There is no such subgraph, it takes or gives another number of tensors, or
+                it would be nested in itself.
+            NotTranslated: Something in it is not supported, and was reported.
+        """
+        return self._inline(subgraph, sources, self.label(part))
+
     def add_real(self, descriptor: Descriptor, *sources: OutputSlot | None, part: str = "", output: int = 0) -> OutputSlot:
         """Add a layer that computes on real numbers, whatever integers stand for them.
 
@@ -266,12 +296,8 @@ class Call:
         fused = self.fused()
         if not fused:
             return slot
-        descriptor = Activation(
-            function=fused["activation"], alpha=fused["activation_alpha"], beta=fused["activation_beta"]
-        )
-        layer = self.network.add(
-            descriptor, slot, name=self.label("activation"), quantization=self.quantization_of(slot)
-        )
+        descriptor = Activation(function=fused["activation"], alpha=fused["activation_alpha"], beta=fused["activation_beta"])
+        layer = self.network.add(descriptor, slot, name=self.label("activation"), quantization=self.quantization_of(slot))
         return layer.output
 
     def scalar(self, value: float, like: OutputSlot, part: str) -> OutputSlot:

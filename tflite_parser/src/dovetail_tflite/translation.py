@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from functools import partial
 
 import numpy as np
 
 from dovetail import GraphError, ModelError, Network
-from dovetail.graph.layer import OutputSlot
+from dovetail.graph.layer import Layer, OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 from dovetail.ground.limits import budget
 from dovetail.ground.records import NamedTuple
 
 from .call import Call
+from .expansion import Expansion
 from .flatbuffer import BrokenFile, Table, Tables
 from .malformed import malformed
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .registry import Operator, find
 from .schema import OPERATORS, OPTIONS, OPTIONS_2
+from .scope import MISSING, Found, Missing, Scope
 from .tensors import Tensor, read_tensor
-from .unsupported import Entry, Unsupported, report
+from .unsupported import Entry, NotTranslated, Unsupported, report
 
 _CUSTOM = "CUSTOM"
 _NEWER = OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
 """Codes from here on do not fit the byte that older readers look at."""
-
-
-class Missing:
-    """Stands for a tensor without a supported producer: parsing goes on and finds the rest."""
-
-
-MISSING = Missing()
-Found: TypeAlias = OutputSlot | Missing | None
-"""A slot, `MISSING`, or None for an optional input left out."""
 
 
 class _Code(NamedTuple):
@@ -42,26 +35,6 @@ class _Code(NamedTuple):
     name: str
     version: int
     is_custom: bool
-
-
-class _Scope:
-    """The tensors of one subgraph while it is translated.
-
-    Args:
-        index: Number of the subgraph.
-        table: The subgraph.
-        prefix: Put before the names of layers.
-        depth: How many subgraphs it is nested in.
-    """
-
-    def __init__(self, index: int, table: Table, prefix: str, depth: int) -> None:
-        self.index = index
-        self.table = table
-        self.prefix = prefix
-        self.depth = depth
-        self.tensors = table.tables("tensors")
-        self.values: dict[int, Found] = {}
-        self.known: dict[int, Tensor] = {}
 
 
 def translate(file: ModelFile) -> Network:
@@ -84,7 +57,9 @@ class Translation:
         self._inference = SymbolicInference()
         self._codes = self._read_codes(file.root.tables("operator_codes"))
         self._unsupported: list[Entry] = []
-        self._main = _Scope(0, main, "", 0)
+        self._main = Scope(0, main)
+        self._expansion = Expansion(file)
+        self._attributed: set[Layer] = set()
 
     def run(self) -> Network:
         """Translate the first subgraph."""
@@ -110,7 +85,7 @@ class Translation:
 
     # -- the graph's ends --------------------------------------------------------------------------
 
-    def _add_inputs(self, scope: _Scope) -> None:
+    def _add_inputs(self, scope: Scope) -> None:
         numbers = _indices(scope.table, "inputs")
         budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
         for place, number in enumerate(numbers):
@@ -124,7 +99,7 @@ class Translation:
                 scope.values[number] = MISSING
                 self._note("input", 1, f"input {place}", problem.reason)
 
-    def _add_outputs(self, scope: _Scope) -> None:
+    def _add_outputs(self, scope: Scope) -> None:
         found = []
         numbers = _indices(scope.table, "outputs")
         budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
@@ -152,7 +127,7 @@ class Translation:
 
     # -- tensors -----------------------------------------------------------------------------------
 
-    def _tensor(self, scope: _Scope, number: int) -> Tensor:
+    def _tensor(self, scope: Scope, number: int) -> Tensor:
         found = scope.known.get(number)
         if found is None:
             if not 0 <= number < len(scope.tensors):
@@ -160,7 +135,7 @@ class Translation:
             found = scope.known[number] = read_tensor(self._file, scope.tensors[number], number)
         return found
 
-    def _slot(self, scope: _Scope, number: int, reader: str) -> Found:
+    def _slot(self, scope: Scope, number: int, reader: str) -> Found:
         """Return where a tensor comes from; -1 stands for one that is left out."""
         if number == -1:
             return None
@@ -177,7 +152,7 @@ class Translation:
             value = np.empty(tensor.shape, tensor.dtype.numpy)  # no element, so that no buffer holds any
         if value is None:
             raise self._malformed(f"has {reader} read tensor {tensor.name or number!r}, which nothing writes before it")
-        name = scope.prefix + (tensor.name or f"tensor_{number}")
+        name = scope.named(tensor.name or f"tensor_{number}")
         slot = self._network.constant(
             value, self._network.unique_name(name), dtype=tensor.dtype, quantization=tensor.quantization, copy=False
         )
@@ -186,7 +161,7 @@ class Translation:
 
     # -- operators ---------------------------------------------------------------------------------
 
-    def _translate_operators(self, scope: _Scope) -> None:
+    def _translate_operators(self, scope: Scope) -> None:
         operators = scope.table.tables("operators")
         budget().take_layers(len(operators), f"subgraph {scope.index} of {self._file.origin}")
         for index in range(len(operators)):
@@ -198,6 +173,8 @@ class Translation:
                 results = self._translate_operator(scope, table, code, outputs, label)
             except Unsupported as problem:
                 self._note(code.name, code.version, label, problem.reason)
+                results = [MISSING] * len(outputs)
+            except NotTranslated:
                 results = [MISSING] * len(outputs)
             except GraphError as error:
                 error.details.setdefault("node", label)
@@ -222,14 +199,14 @@ class Translation:
             raise self._malformed(f"has an operator of code {number} of {len(self._codes)}")
         return self._codes[number]
 
-    def _label(self, scope: _Scope, code: _Code, outputs: Sequence[int], index: int) -> str:
+    def _label(self, scope: Scope, code: _Code, outputs: Sequence[int], index: int) -> str:
         name = ""
         if outputs and 0 <= outputs[0] < len(scope.tensors):
             name = scope.tensors[outputs[0]].text("name")
-        return scope.prefix + (name or f"{code.name.lower()}_{index}")
+        return scope.named(name or f"{code.name.lower()}_{index}")
 
     def _translate_operator(
-        self, scope: _Scope, table: Table, code: _Code, outputs: Sequence[int], label: str
+        self, scope: Scope, table: Table, code: _Code, outputs: Sequence[int], label: str
     ) -> Sequence[Found]:
         known = self._found(code)
         numbers = _indices(table, "inputs")
@@ -251,6 +228,7 @@ class Translation:
             results,
             self._network,
             self._inference,
+            partial(self._inline, scope),
         )
         before = len(self._network)
         found = known.translate(call)
@@ -276,7 +254,32 @@ class Translation:
     def _attribute_sources(self, before: int, label: str) -> None:
         """Name the operator in every layer that it became; profile and errors use these names."""
         for layer in self._network.newest(len(self._network) - before):
-            layer.sources = (label,)
+            if layer not in self._attributed:
+                layer.sources = (label,)
+
+    # -- subgraphs ---------------------------------------------------------------------------------
+
+    def _inline(self, scope: Scope, index: int, sources: Sequence[OutputSlot | None], label: str) -> list[OutputSlot]:
+        """Translate a subgraph in the place of an operator; see `Call.inlined`."""
+        subgraphs = self._file.subgraphs
+        if not 0 <= index < len(subgraphs):
+            raise self._malformed(f"has {label!r} stand for subgraph {index} of {len(subgraphs)}")
+        inner = scope.inner(index, subgraphs[index], label, self._file.origin)
+        self._expansion.count(index)
+        inputs = _indices(inner.table, "inputs")
+        if len(inputs) != len(sources):
+            raise self._malformed(f"has {label!r} hand {len(sources)} tensors to subgraph {index}, which takes {len(inputs)}")
+        inner.values.update(pair for pair in zip(inputs, sources, strict=True) if pair[0] != -1)
+        before = len(self._network)
+        self._translate_operators(inner)
+        found = [self._slot(inner, number, f"{label!r}") for number in _indices(inner.table, "outputs")]
+        self._attributed.update(self._network.newest(len(self._network) - before))
+        results = [slot for slot in found if isinstance(slot, OutputSlot)]
+        if any(isinstance(slot, Missing) for slot in found):
+            raise NotTranslated
+        if len(results) != len(found):
+            raise self._malformed(f"has subgraph {index}, in the place of {label!r}, give no tensor")
+        return results
 
     # -- trouble -----------------------------------------------------------------------------------
 

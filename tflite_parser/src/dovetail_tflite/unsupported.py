@@ -16,6 +16,10 @@ class Unsupported(Exception):
         self.reason = reason
 
 
+class NotTranslated(Exception):
+    """A subgraph has what dovetail does not have, which is noted; never leaves the parser."""
+
+
 class Entry(TypedDict):
     """One row of `details["unsupported"]`."""
 
