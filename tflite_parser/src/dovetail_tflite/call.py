@@ -1,4 +1,4 @@
-"""An operator as the translations see it: options, inputs, declared outputs, and ways to give up."""
+"""An operator as the translations see it: options, inputs, stated outputs, and ways to give up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dovetail import Descriptor, DType, ErrorCode, ModelError, Network, Quantization
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
-from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, Quantize
+from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, FusedActivation, Quantize
 
 from .flatbuffer import Table
 from .unsupported import Unsupported
@@ -38,6 +38,10 @@ _ACTIVATIONS: dict[int, tuple[ActivationFunction, float, float]] = {
     4: (ActivationFunction.TANH, 0.0, 0.0),
 }
 """`ActivationFunctionType`: function, alpha, beta."""
+BYTES = (DType.INT8, DType.UINT8)
+"""Types whose arithmetic TensorFlow Lite defines in integers."""
+_CLAMPS = (None, ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
+"""Fused activations that integers have."""
 _PADDING = {0: AutoPadding.SAME_UPPER, 1: AutoPadding.EXPLICIT}
 """`Padding`: SAME and VALID."""
 
@@ -169,6 +173,21 @@ class Call:
         info = slot.info
         return slot.quantization if info is None else info.quantization
 
+    def are_bytes(self, *slots: OutputSlot) -> bool:
+        """Tell whether slots and the result are quantized bytes, each with one scale."""
+        stated = [(self.dtype_of(slot), self.quantization_of(slot)) for slot in slots]
+        stated.append((self.outputs[0].dtype, self.outputs[0].quantization))
+        return all(dtype in BYTES and how is not None and how.axis is None for dtype, how in stated)
+
+    def share_quantization(self, *slots: OutputSlot) -> bool:
+        """Tell whether the integers of slots and of the result stand for the same numbers."""
+        return all(self.quantization_of(slot) == self.outputs[0].quantization for slot in slots)
+
+    @staticmethod
+    def is_fixed(descriptor: Descriptor) -> bool:
+        """Tell whether integers have the activation of a layer: it only cuts off."""
+        return not isinstance(descriptor, FusedActivation) or descriptor.activation in _CLAMPS
+
     # -- options -----------------------------------------------------------------------------------
 
     def has_options(self) -> bool:
@@ -199,7 +218,8 @@ class Call:
 
     def auto_padding(self) -> AutoPadding:
         """Return the option `padding`."""
-        return self.choice("padding", _PADDING)
+        found: AutoPadding = self.choice("padding", _PADDING)
+        return found
 
     def choice(self, name: str, options: Mapping[int, Any]) -> Any:
         """Return what a number of the options stands for.
@@ -277,6 +297,14 @@ class Call:
         result = self.network.add(descriptor, *real, name=self.label("real")).output
         return self.quantized(result, output)
 
+    def add_fixed(self, descriptor: Descriptor, *sources: OutputSlot) -> OutputSlot:
+        """Add a layer that computes on quantized bytes in fixed point.
+
+        Other quantized tensors, and activations that integers lack, are as by `add_real`.
+        """
+        build = self.add if self.is_fixed(descriptor) and self.are_bytes(*sources) else self.add_real
+        return build(descriptor, *sources)
+
     def real(self, slot: OutputSlot) -> OutputSlot:
         """Return the real numbers that a slot stands for."""
         quantization = self.quantization_of(slot)
@@ -297,8 +325,16 @@ class Call:
         if not fused:
             return slot
         descriptor = Activation(function=fused["activation"], alpha=fused["activation_alpha"], beta=fused["activation_beta"])
-        layer = self.network.add(descriptor, slot, name=self.label("activation"), quantization=self.quantization_of(slot))
-        return layer.output
+        return self.applied(descriptor, slot, "activation")
+
+    def applied(self, descriptor: Activation, slot: OutputSlot, part: str) -> OutputSlot:
+        """Apply an activation to a slot whose quantization stays what it is."""
+        quantization, dtype = self.quantization_of(slot), self.dtype_of(slot)
+        if quantization is None or (dtype in BYTES and quantization.axis is None):
+            return self.network.add(descriptor, slot, name=self.label(part), quantization=quantization).output
+        real = self.network.add(descriptor, self.real(slot), name=self.label(f"{part}_real")).output
+        back = Quantize(dtype=dtype, quantization=quantization)
+        return self.network.add(back, real, name=self.label(part), quantization=quantization).output
 
     def scalar(self, value: float, like: OutputSlot, part: str) -> OutputSlot:
         """Add a constant scalar of the element type of another slot."""

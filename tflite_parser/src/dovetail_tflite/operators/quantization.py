@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dovetail import DType, Quantization
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import Cast, Dequantize
+from dovetail.layers import BinaryOperation, Cast, Dequantize
 
 from ..call import Call
+from ..fixed_point import combined, multiplier_of, number, raised
 from ..registry import operator
 from ..unsupported import Unsupported
 
+_MOST_BITS = 31
+"""Of an integer before it is multiplied by 31 bits."""
 
-@operator("QUANTIZE", newest=4)
+
+@operator("QUANTIZE", newest=5)
 def quantize(call: Call) -> OutputSlot:
     """Translate quantization, of real numbers or from one scale to another."""
     x = call.input(0)
@@ -18,10 +23,34 @@ def quantize(call: Call) -> OutputSlot:
         raise call.malformed("has a result without quantization")
     if call.dtype_of(x).is_integer and call.quantization_of(x) is None:
         raise call.malformed("reads integers without quantization")
-    return call.quantized(call.real(x))
+    stated, quantization = call.outputs[0], call.quantization_of(x)
+    if quantization is None or max(stated.dtype.bits, call.dtype_of(x).bits) <= 16:
+        return call.quantized(call.real(x))
+    return _requantized(call, x, quantization)
 
 
-@operator("DEQUANTIZE", newest=6)
+def _requantized(call: Call, x: OutputSlot, mine: Quantization) -> OutputSlot:
+    """Multiply integers that have more digits than float32 by the ratio of two scales."""
+    stated, theirs = call.outputs[0], call.outputs[0].quantization
+    assert theirs is not None
+    if mine.axis is not None or theirs.axis is not None:
+        raise Unsupported("integers of more than 16 bits have several scales")
+    multiplier, shift = multiplier_of(mine.scale[0] / theirs.scale[0])
+    if not 0 <= shift <= _MOST_BITS - call.dtype_of(x).bits:
+        # Their product has more bits than integers, or the result fewer digits than float64.
+        wide = Dequantize(quantization=mine, dtype=DType.FLOAT64)
+        return call.quantized(call.add(wide, x, part="real"))
+    whole = raised(call, call.add(Cast(dtype=DType.INT64), x, part="whole"), -mine.zero_point[0], "centered")
+    factor = number(call, multiplier << shift, DType.INT64, "factor")
+    product = raised(call, combined(call, BinaryOperation.MUL, whole, factor, "product"), 1 << 30, "rounded")
+    result = combined(call, BinaryOperation.SHIFT_RIGHT, product, number(call, 31, DType.INT64, "unit"), "quotient")
+    result = raised(call, result, theirs.zero_point[0], "shifted")
+    for operation, limit in zip((BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM), stated.dtype.limits, strict=True):
+        result = combined(call, operation, result, number(call, int(limit), DType.INT64, f"{operation}_limit"), operation)
+    return call.add(Cast(dtype=stated.dtype), result)
+
+
+@operator("DEQUANTIZE", newest=8)
 def dequantize(call: Call) -> OutputSlot:
     """Translate dequantization; float16 is only widened."""
     x, dtype = call.input(0), call.outputs[0].dtype
