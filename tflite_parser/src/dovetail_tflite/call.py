@@ -30,6 +30,8 @@ class Fused(TypedDict, total=False):
 
 Inline: TypeAlias = "Callable[[int, Sequence[OutputSlot | None], str], list[OutputSlot]]"
 """Translate a subgraph with these inputs and this name, and return its results."""
+Write: TypeAlias = "Callable[[int, OutputSlot], None]"
+"""Write an input, by its number, that keeps its value."""
 
 _ACTIVATIONS: dict[int, tuple[ActivationFunction, float, float]] = {
     1: (ActivationFunction.RELU, 0.0, 0.0),
@@ -72,6 +74,7 @@ class Call:
         network: Network,
         inference: SymbolicInference,
         inline: Inline,
+        write: Write,
     ) -> None:
         self.op = op
         self.version = version
@@ -84,6 +87,7 @@ class Call:
         self._declared = list(declared)
         self._inference = inference
         self._inline = inline
+        self._write = write
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -268,6 +272,14 @@ class Call:
         if all(slot.info is not None for slot in layer.outputs):
             self.network.infer(layer)
         return layer.outputs
+
+    def write(self, index: int, value: OutputSlot) -> None:
+        """Write an input that keeps its value, for whoever reads it from here on, and the next run.
+
+        Raises:
+            Unsupported: It is no variable tensor, or the operator stands in a subgraph.
+        """
+        self._write(index, value)
 
     def inlined(self, subgraph: int, sources: Sequence[OutputSlot | None], part: str = "") -> list[OutputSlot]:
         """Put a subgraph in the place of the operator, or of a part of it, and return its results.

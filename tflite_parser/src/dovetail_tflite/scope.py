@@ -10,6 +10,7 @@ from dovetail.ground.limits import budget
 from .flatbuffer import Table
 from .malformed import malformed
 from .tensors import Tensor
+from .variables import Variable
 
 _LONGEST_NAME = 512
 """Characters of a layer's name.
@@ -23,8 +24,8 @@ class Missing:
 
 
 MISSING = Missing()
-Found: TypeAlias = OutputSlot | Missing | None
-"""A slot, `MISSING`, or None for an optional input left out."""
+Found: TypeAlias = OutputSlot | Missing | Variable | None
+"""A slot, `MISSING`, a resource, or None for an optional input left out."""
 
 
 class Scope:

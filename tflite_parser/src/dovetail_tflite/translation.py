@@ -23,8 +23,10 @@ from .schema import OPERATORS, OPTIONS, OPTIONS_2
 from .scope import MISSING, Found, Missing, Scope
 from .tensors import Tensor, read_tensor
 from .unsupported import Entry, NotTranslated, Unsupported, report
+from .variables import Variable, Variables, first_value
 
 _CUSTOM = "CUSTOM"
+_OF_RESOURCES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
 _NEWER = OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
 """Codes from here on do not fit the byte that older readers look at."""
 
@@ -60,6 +62,8 @@ class Translation:
         self._main = Scope(0, main)
         self._expansion = Expansion(file)
         self._attributed: set[Layer] = set()
+        self._variables = Variables(self._network)
+        self._is_first_run = False  # while the subgraph is translated that runs once before all others
 
     def run(self) -> Network:
         """Translate the first subgraph."""
@@ -69,6 +73,7 @@ class Translation:
         self._add_outputs(scope)
         if self._unsupported:
             raise report(self._unsupported, self._file.origin)
+        self._variables.keep()
         return self._network
 
     @staticmethod
@@ -150,6 +155,8 @@ class Translation:
         value = tensor.value
         if value is None and 0 in tensor.shape and -1 not in tensor.shape:
             value = np.empty(tensor.shape, tensor.dtype.numpy)  # no element, so that no buffer holds any
+        if value is None and tensor.is_variable:  # which is asked for anew each time: operators write it
+            return self._variables.of_tensor(scope.index, number, scope.named(tensor.name or f"tensor_{number}")).read(tensor)
         if value is None:
             raise self._malformed(f"has {reader} read tensor {tensor.name or number!r}, which nothing writes before it")
         name = scope.named(tensor.name or f"tensor_{number}")
@@ -197,7 +204,8 @@ class Translation:
         number = table.number("opcode_index")
         if number >= len(self._codes):
             raise self._malformed(f"has an operator of code {number} of {len(self._codes)}")
-        return self._codes[number]
+        code: _Code = self._codes[number]
+        return code
 
     def _label(self, scope: Scope, code: _Code, outputs: Sequence[int], index: int) -> str:
         name = ""
@@ -208,13 +216,17 @@ class Translation:
     def _translate_operator(
         self, scope: Scope, table: Table, code: _Code, outputs: Sequence[int], label: str
     ) -> Sequence[Found]:
-        known = self._found(code)
         numbers = _indices(table, "inputs")
         reader = f"operator {code.name} of {label!r}"
+        if code.name in _OF_RESOURCES and not code.is_custom:
+            return self._translate_resource(scope, code.name, _options(table), numbers, outputs, reader)
+        known = self._found(code)
         slots = [self._slot(scope, number, reader) for number in numbers]
         declared = [scope.known.get(number) for number in numbers]
         results = [self._tensor(scope, number) for number in outputs]
-        inputs = [slot for slot in slots if not isinstance(slot, Missing)]
+        if any(isinstance(slot, Variable) for slot in slots):
+            raise Unsupported("it reads a resource")
+        inputs = [slot for slot in slots if not isinstance(slot, Missing | Variable)]
         if len(inputs) != len(slots):
             return [MISSING] * len(outputs)
         call = Call(
@@ -229,6 +241,7 @@ class Translation:
             self._network,
             self._inference,
             partial(self._inline, scope),
+            partial(self._write_tensor, scope, numbers),
         )
         before = len(self._network)
         found = known.translate(call)
@@ -256,6 +269,60 @@ class Translation:
         for layer in self._network.newest(len(self._network) - before):
             if layer not in self._attributed:
                 layer.sources = (label,)
+
+    # -- variables ---------------------------------------------------------------------------------
+
+    def _write_tensor(self, scope: Scope, numbers: Sequence[int], index: int, value: OutputSlot) -> None:
+        """Write an input of an operator that keeps its value; see `Call.write`."""
+        tensor = self._tensor(scope, numbers[index])
+        if not tensor.is_variable:
+            raise Unsupported(f"its input {index} does not keep what is written to it")
+        name = scope.named(tensor.name or f"tensor_{numbers[index]}")
+        self._write(scope, self._variables.of_tensor(scope.index, numbers[index], name), value)
+
+    @staticmethod
+    def _write(scope: Scope, variable: Variable, value: OutputSlot) -> None:
+        if scope.around:  # a branch that is not taken must not write, and both are computed
+            raise Unsupported(f"variable {variable.name!r} is written in a subgraph")
+        variable.write(value)
+
+    def _translate_resource(
+        self, scope: Scope, name: str, options: Table | None, numbers: Sequence[int], outputs: Sequence[int], reader: str
+    ) -> Sequence[Found]:
+        """Translate an operator of resources, which are no tensors."""
+        if name == "CALL_ONCE":
+            if options is None:
+                raise BrokenFile("it names no subgraph")
+            self._run_first(scope, options.number("init_subgraph_index"), reader)
+            return []
+        if name == "VAR_HANDLE":
+            return [self._variables.resource(*(options.text(part) if options else "" for part in ("container", "shared_name")))]
+        found = [scope.values.get(numbers[0]), *(self._slot(scope, one, reader) for one in numbers[1:])] if numbers else []
+        if any(isinstance(one, Missing) for one in found):
+            return [MISSING] * len(outputs)
+        if not found or not isinstance(found[0], Variable):
+            raise BrokenFile(f"{reader} reads no resource")
+        variable = found[0]
+        if name == "READ_VARIABLE":
+            return [variable.read(self._tensor(scope, outputs[0]))] if outputs else []
+        value = found[1] if len(found) > 1 else None
+        if not isinstance(value, OutputSlot):
+            raise BrokenFile(f"{reader} writes no tensor")
+        if self._is_first_run:
+            variable.initial = first_value(self._inference.value(value), self._inference.dtype(value))
+        else:
+            self._write(scope, variable, value)
+        return []
+
+    def _run_first(self, scope: Scope, index: int, reader: str) -> None:
+        """Translate a subgraph that gives variables their first values, from constants."""
+        if scope.around or self._is_first_run:
+            raise Unsupported("it stands in a subgraph")
+        self._is_first_run = True
+        try:
+            self._inline(scope, index, [], reader)
+        finally:
+            self._is_first_run = False
 
     # -- subgraphs ---------------------------------------------------------------------------------
 
