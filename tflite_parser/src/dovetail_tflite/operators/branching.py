@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 
 from dovetail import DType
 from dovetail.graph.layer import OutputSlot
@@ -10,6 +11,7 @@ from dovetail.layers import Conditional
 
 from ..call import Call
 from ..registry import operator
+from ..unsupported import Unsupported
 
 
 @operator("CALL")
@@ -47,3 +49,30 @@ def choose(call: Call) -> Sequence[OutputSlot]:
     return [
         call.add(Conditional(), condition, a, b, output=index) for index, (a, b) in enumerate(zip(then, other, strict=True))
     ]
+
+
+@operator("WHILE")
+def repeat(call: Call) -> Sequence[OutputSlot]:
+    """Translate a loop whose number of rounds follows from constants, round by round.
+
+    What only the condition reads is dropped by the optimizer.
+    """
+    condition, body = (call.option(f"{name}_subgraph_index") for name in ("cond", "body"))
+    values: Sequence[OutputSlot | None] = call.inputs
+    for round in count():
+        (goes_on,) = _one(call, call.inlined(condition, values, f"{round}/condition"))
+        known = call.value_of(goes_on)
+        if known is None or known.size != 1:
+            raise Unsupported("how often it runs depends on the inputs")
+        if not known.reshape(-1)[0]:
+            break
+        values = call.inlined(body, values, f"{round}/body")
+    if any(value is None for value in values) or len(values) != len(call.inputs):
+        raise call.malformed(f"hands {len(call.inputs)} tensors to its body, which gives {len(values)}")
+    return [value for value in values if value is not None]
+
+
+def _one(call: Call, slots: Sequence[OutputSlot]) -> Sequence[OutputSlot]:
+    if len(slots) != 1 or call.dtype_of(slots[0]) is not DType.BOOL:
+        raise call.malformed("has a condition that is not one bool")
+    return slots
