@@ -45,7 +45,9 @@ def _around_any(call: Call, x: OutputSlot, axes: tuple[int, ...]) -> OutputSlot:
     least = _binary(call, BinaryOperation.MINIMUM, _extreme(call, x, ReduceFunction.MIN, axes), zero, "input_least")
     scale = _scale(call, _binary(call, BinaryOperation.SUB, most, least, "input_range"), 255.0)
     low, high = call.scalar(-128.0, x, "input_low"), call.scalar(127.0, x, "input_high")
-    place = _binary(call, BinaryOperation.SUB, low, _binary(call, BinaryOperation.DIV, least, scale, "input_depth"), "input_place")
+    place = _binary(
+        call, BinaryOperation.SUB, low, _binary(call, BinaryOperation.DIV, least, scale, "input_depth"), "input_place"
+    )
     origin = _unary(call, UnaryOperation.ROUND, place, "input_origin")
     steps = _binary(call, BinaryOperation.DIV, x, scale, "input_steps")
     steps = _binary(call, BinaryOperation.ADD, steps, origin, "input_shifted")

@@ -1,0 +1,171 @@
+"""Convolutions: volumes, odd sizes of results, quantized weights of floats; against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from one_operator import Array, Held, Stated, constant, made, real, run, steps_apart
+
+from dovetail import DovetailError, ModelError
+from dovetail_tflite import parse
+
+RNG = np.random.default_rng(5)
+
+
+def floats(*shape: int) -> Array:
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+def bounds(size: int, kernel: int, stride: int, dilation: int, same: bool) -> tuple[int, int]:
+    """Return the number of results along an axis, and the zeros before it."""
+    reach = dilation * (kernel - 1) + 1
+    if not same:
+        return (size - reach) // stride + 1, 0
+    count = -(-size // stride)
+    return count, max((count - 1) * stride + reach - size, 0) // 2
+
+
+def convolved(x: Array, weights: Array, strides: tuple[int, ...], dilations: tuple[int, ...], same: bool) -> Array:
+    """Cross-correlate [N, ..., C] with [..., C, O] in float64."""
+    kernel, sizes = weights.shape[:-2], x.shape[1:-1]
+    placed = [bounds(*one, same) for one in zip(sizes, kernel, strides, dilations, strict=True)]
+    found = np.zeros((len(x), *(count for count, _ in placed), weights.shape[-1]))
+    for place in np.ndindex(*(count for count, _ in placed)):
+        for tap in np.ndindex(*kernel):
+            at = [
+                p * stride + t * dilation - before
+                for p, t, stride, dilation, (_, before) in zip(place, tap, strides, dilations, placed, strict=True)
+            ]
+            if all(0 <= position < size for position, size in zip(at, sizes, strict=True)):
+                found[(slice(None), *place)] += x[(slice(None), *at)].astype(np.float64) @ weights[tap].astype(np.float64)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("same", "strides", "dilations"),
+    [(True, (1, 1, 1), (1, 1, 1)), (True, (2, 1, 2), (1, 1, 1)), (False, (1, 2, 1), (2, 1, 1)), (True, (1, 1, 1), (3, 2, 1))],
+)
+def test_volumes(same: bool, strides: tuple[int, int, int], dilations: tuple[int, int, int]) -> None:
+    x, weights, bias = floats(2, 5, 6, 7, 3), floats(2, 3, 2, 3, 4), floats(4)
+    options = {"padding": 0 if same else 1, "fused_activation_function": 1}
+    for axis, stride, dilation in zip("dhw", strides, dilations, strict=True):
+        options[f"stride_{axis}"], options[f"dilation_{axis}_factor"] = stride, dilation
+    expected = np.maximum(convolved(x, weights, strides, dilations, same) + bias, 0)
+    (found,) = run("CONV_3D", [x, constant(weights), constant(bias)], [Stated(np.float32, expected.shape)], options)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"stride_d": 0}, {"dilation_d_factor": -1}, {"stride_h": 0}, {"dilation_d_factor": 9}, {"stride_d": 2**31 - 1}],
+)
+def test_hostile_volumes(changed: dict[str, int]) -> None:
+    options = {"padding": 1, "stride_d": 1, "stride_h": 1, "stride_w": 1} | changed
+    data, _ = made(
+        "CONV_3D", [floats(1, 4, 4, 4, 1), constant(floats(2, 2, 2, 1, 1))], [Stated(np.float32, (1, 3, 3, 3, 1))], options
+    )
+    if changed == {"stride_d": 2**31 - 1}:
+        parse(data)  # which leaves one position
+        return
+    with pytest.raises(DovetailError):
+        parse(data)
+
+
+def transposed(x: Array, weights: Array, stride: int, size: tuple[int, int], same: bool) -> Array:
+    """Add a filter [O, h, w, C], scaled by each element, to the result [N, *size, O]."""
+    kernel = weights.shape[1:3]
+    before = [bounds(s, k, stride, 1, same)[1] for s, k in zip(size, kernel, strict=True)]
+    found = np.zeros((len(x), *size, len(weights)))
+    for row, column in np.ndindex(*x.shape[1:3]):
+        for tap in itertools.product(*map(range, kernel)):
+            at = [row * stride + tap[0] - before[0], column * stride + tap[1] - before[1]]
+            if all(0 <= position < limit for position, limit in zip(at, size, strict=True)):
+                found[:, at[0], at[1]] += x[:, row, column].astype(np.float64) @ weights[:, tap[0], tap[1]].T.astype(np.float64)
+    return found
+
+
+@pytest.mark.parametrize("same", [True, False])
+@pytest.mark.parametrize("size", [(6, 8), (5, 7), (9, 12), (3, 4)])
+def test_results_of_transposed_convolutions_of_any_size(same: bool, size: tuple[int, int]) -> None:
+    x, weights = floats(2, 3, 4, 3), floats(5, 4, 3, 3)
+    options = {"padding": 0 if same else 1, "stride_h": 2, "stride_w": 2, "fused_activation_function": 0}
+    shape = np.asarray([2, *size, 5], np.int32)
+    (found,) = run("TRANSPOSE_CONV", [constant(shape), constant(weights), x], [Stated(np.float32, shape)], options)
+    np.testing.assert_allclose(found, transposed(x, weights, 2, size, same), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [[1, -3, 4, 1], [1, 4, 4], [1, 2**31 - 1, 2**31 - 1, 1]])
+def test_hostile_results_of_transposed_convolutions(shape: list[int]) -> None:
+    options = {"padding": 0, "stride_h": 1, "stride_w": 1}
+    sources = [constant(np.asarray(shape, np.int32)), constant(floats(1, 2, 2, 1)), floats(1, 4, 4, 1)]
+    data, _ = made("TRANSPOSE_CONV", sources, [Stated(np.float32, (1, 4, 4, 1))], options)
+    with pytest.raises(DovetailError):
+        parse(data)
+
+
+def rounded(x: Array, axes: tuple[int, ...], asymmetric: bool) -> Array:
+    """Quantize floats along axes and back, in float64."""
+    x = x.astype(np.float64)
+    if not asymmetric:
+        scale = np.abs(x).max(axes, keepdims=True) / 127
+        return np.round(x / scale) * scale
+    least, most = np.minimum(x.min(axes, keepdims=True), 0), np.maximum(x.max(axes, keepdims=True), 0)
+    scale = (most - least) / 255
+    zero = np.round(-128 - least / scale)
+    return (np.clip(np.round(x / scale + zero), -128, 127) - zero) * scale
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_quantized_weights_of_float_images(per_channel: bool) -> None:
+    """Each image has a scale of its own, around zero where all filters share theirs."""
+    x = floats(2, 5, 5, 3) * np.asarray([1, 100], np.float32).reshape(2, 1, 1, 1) + 0.3
+    weights = RNG.integers(-127, 128, (4, 3, 3, 3)).astype(np.int8)
+    how = ([0.01, 0.02, 0.03, 0.04], [0] * 4, 0) if per_channel else (0.01, 0)
+    options = {"padding": 1, "stride_h": 1, "stride_w": 1, "fused_activation_function": 0}
+    (found,) = run("CONV_2D", [x, constant(weights, how)], [Stated(np.float32, (2, 3, 3, 4))], options, version=5)
+    filters = np.transpose(real(weights, how), (1, 2, 3, 0))
+    expected = convolved(rounded(x, (1, 2, 3), per_channel), filters, (1, 1), (1, 1), False)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_images_of_zeros_by_quantized_weights() -> None:
+    weights = constant(np.ones((1, 1, 1, 2), np.int8), ([0.5, 0.25], [0, 0], 3))
+    options = {"padding": 0, "stride_h": 1, "stride_w": 1}
+    (found,) = run(
+        "DEPTHWISE_CONV_2D", [np.zeros((1, 2, 2, 2), np.float32), weights], [Stated(np.float32, (1, 2, 2, 2))], options
+    )
+    np.testing.assert_array_equal(found, np.zeros((1, 2, 2, 2)))
+
+
+def test_bias_of_words() -> None:
+    """64-bit bias of 16-bit images, filters with a scale each."""
+    x, weights = (
+        RNG.integers(-30000, 30000, (1, 4, 4, 8)).astype(np.int16),
+        RNG.integers(-127, 128, (3, 1, 1, 8)).astype(np.int8),
+    )
+    mine, scales, theirs = (0.0002, 0), ([0.01, 0.005, 0.02], [0] * 3, 0), (0.002, 0)
+    bias = np.asarray([10**6, -(10**6), 5], np.int64)
+    options = {"padding": 1, "stride_h": 1, "stride_w": 1, "fused_activation_function": 3}
+    sources = [Held(x, mine), constant(weights, scales), constant(bias)]
+    (found,) = run("CONV_2D", sources, [Stated(np.int16, (1, 4, 4, 3), theirs)], options, version=8)
+    products = real(x, mine) @ real(weights, scales).reshape(3, 8).T + bias * 0.0002 * np.asarray(scales[0])
+    assert steps_apart(found, np.clip(products, 0, 6), theirs) <= 0.51
+
+
+def test_integer_bias_of_floats() -> None:
+    options = {"padding": 1, "stride_h": 1, "stride_w": 1}
+    sources = [floats(1, 2, 2, 1), constant(floats(1, 1, 1, 1)), constant(np.ones(1, np.int32))]
+    data, _ = made("CONV_2D", sources, [Stated(np.float32, (1, 2, 2, 1))], options)
+    with pytest.raises(ModelError, match="integer bias"):
+        parse(data)
+
+
+@pytest.mark.parametrize("changed", [{"stride_h": 0}, {"stride_w": -1}, {"dilation_h_factor": 0}, {"padding": 7}])
+@pytest.mark.parametrize("operator", ["CONV_2D", "DEPTHWISE_CONV_2D"])
+def test_hostile_windows(operator: str, changed: dict[str, int]) -> None:
+    options = {"padding": 1, "stride_h": 1, "stride_w": 1} | changed
+    data, _ = made(operator, [floats(1, 4, 4, 1), constant(floats(1, 2, 2, 1))], [Stated(np.float32, (1, 3, 3, 1))], options)
+    with pytest.raises(DovetailError):
+        parse(data)
