@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from one_operator import Held, Stated, made, real, run, steps_apart
 
-from dovetail import ModelError
+import dovetail
+from dovetail import DovetailError, ModelError
 from dovetail_tflite import parse
 
 
@@ -112,6 +113,27 @@ def test_integers_that_are_not_positive(operator: str) -> None:
     numbers = np.asarray([2.0, 50.0])
     expected = np.log(numbers) if operator == "LOG" else 1 / np.sqrt(numbers)
     assert steps_apart(found[3:], expected, (0.05, 0)) <= 0.51
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+def test_magnitudes_and_roots_of_integers(dtype: type) -> None:
+    """Roots are cut off, as TensorFlow Lite cuts them, not rounded."""
+    zero = 128 if dtype is np.uint8 else 5
+    mine, theirs = (0.03, zero), (0.02, zero)
+    x = np.arange(zero - 110, zero + 110).astype(dtype)
+    (found,) = run("ABS", [Held(x, mine)], [Stated(dtype, x.shape, theirs)], version=3)
+    assert steps_apart(found, np.abs(real(x, mine)), theirs) <= 0.51
+    (found,) = run("SQRT", [Held(x, mine)], [Stated(dtype, x.shape, theirs)], version=2)
+    missing = np.sqrt(np.maximum(real(x, mine), 0)) / theirs[0] + theirs[1] - found
+    assert -1e-4 < missing.min() <= missing.max() < 1 + 1e-4
+
+
+@pytest.mark.parametrize("operator", ["ABS", "SQRT", "QUANTIZE"])
+def test_zero_points_beyond_the_type(operator: str) -> None:
+    for mine, theirs in (((0.5, 300), (0.25, 0)), ((0.5, 0), (0.25, -129)), ((0.5, 2**62), (0.25, 0))):
+        data, _ = made(operator, [Held(np.ones(2, np.int8), mine)], [Stated(np.int8, (2,), theirs)], version=2)
+        with pytest.raises(DovetailError):
+            dovetail.load(parse(data), backends=["CpuRef"])
 
 
 def test_sum_of_one_and_of_many() -> None:

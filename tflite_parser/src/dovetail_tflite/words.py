@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from dovetail import DType, Quantization
 from dovetail.graph.layer import OutputSlot
-from dovetail.ground.limits import budget
 from dovetail.layers import (
     BinaryOperation,
     Cast,
@@ -29,6 +28,7 @@ from dovetail.layers import (
 
 from .call import Call
 from .fixed_point import Whole, combined, multiplied, number, raised
+from .tables import table_of
 
 Reals = npt.NDArray[Any]
 
@@ -47,12 +47,6 @@ def are_words(call: Call, x: OutputSlot) -> bool:
     return all(
         dtype is DType.INT16 and how is not None and how.axis is None and how.zero_point == (0,) for dtype, how in stated
     )
-
-
-def add_table(call: Call, x: OutputSlot, table: Whole) -> OutputSlot:
-    """Look up the result of each word."""
-    position = raised(call, call.add(Cast(dtype=DType.INT32), x, part="word"), -_LEAST, "position")
-    return call.add(Gather(axis=0), _constant(call, table.astype(np.int16), "table"), position)
 
 
 def tabulated(function: Callable[[Reals], Reals], mine: Quantization, theirs: Quantization) -> Whole:
@@ -134,13 +128,7 @@ def _reduced(call: Call, x: OutputSlot, function: ReduceFunction, part: str) -> 
 
 
 def _looked_up(call: Call, table: Whole, index: OutputSlot, part: str) -> OutputSlot:
-    return call.add(Gather(axis=0), _constant(call, table.astype(np.int32), f"{part}_table"), index, part=part)
-
-
-def _constant(call: Call, table: npt.NDArray[Any], part: str) -> OutputSlot:
-    budget().take_memory(table.nbytes, f"the table of {call.label()!r}")
-    quantization = call.outputs[0].quantization if table.dtype == np.int16 else None
-    return call.network.constant(table, call.label(part), quantization=quantization, copy=False)
+    return call.add(Gather(axis=0), table_of(call, table.astype(np.int32), f"{part}_table"), index, part=part)
 
 
 # -- tables ----------------------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from dovetail.layers import Activation, ActivationFunction, Prelu, Softmax
 
 from ..call import Call
 from ..registry import operator
-from ..words import add_softmax, add_table, are_words, sigmoid_table, tanh_table
+from ..tables import add_table, clamped, rescaled
+from ..words import add_softmax, are_words, sigmoid_table, tanh_table
 
 _CLAMPS = {
     "RELU": Activation(function=ActivationFunction.RELU),
@@ -26,7 +27,11 @@ _CURVES = {
 @operator(*_CLAMPS, newest=3)
 def clamp(call: Call) -> OutputSlot:
     """Translate a function that cuts off what lies outside of a range."""
-    return call.add_fixed(_CLAMPS[call.op], call.input(0))
+    x, descriptor = call.input(0), _CLAMPS[call.op]
+    if are_words(call, x):
+        most = descriptor.alpha if descriptor.function is ActivationFunction.BOUNDED_RELU else math.inf
+        return add_table(call, x, clamped(call, x, descriptor.beta, most))
+    return call.add_fixed(descriptor, x)
 
 
 @operator(*_CURVES, newest=3)
@@ -48,7 +53,10 @@ def saturation(call: Call) -> OutputSlot:
 @operator("LEAKY_RELU", newest=2)
 def leaky_relu(call: Call) -> OutputSlot:
     """Translate a function with one slope below zero."""
-    return call.add_fixed(Activation(function=ActivationFunction.LEAKY_RELU, alpha=call.option("alpha")), call.input(0))
+    x, alpha = call.input(0), call.option("alpha")
+    if are_words(call, x) and math.isfinite(alpha):
+        return add_table(call, x, rescaled(call, x, alpha))
+    return call.add_fixed(Activation(function=ActivationFunction.LEAKY_RELU, alpha=alpha), x)
 
 
 @operator("GELU", newest=3)

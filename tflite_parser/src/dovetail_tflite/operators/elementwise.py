@@ -23,7 +23,8 @@ from dovetail.layers import (
 
 from ..call import Call
 from ..registry import operator
-from ..words import Reals, add_table, are_words, tabulated
+from ..tables import add_table, has_table, magnitudes, roots
+from ..words import Reals, are_words, tabulated
 
 _ARITHMETIC = {
     "ADD": BinaryOperation.ADD,
@@ -39,9 +40,7 @@ _OF_REALS = {
 _ORDERS = {"MAXIMUM": BinaryOperation.MAXIMUM, "MINIMUM": BinaryOperation.MINIMUM}
 _BITS = {"BITWISE_XOR": BinaryOperation.BITWISE_XOR, "RIGHT_SHIFT": BinaryOperation.SHIFT_RIGHT}
 _UNARY = {
-    "ABS": UnaryOperation.ABS,
     "NEG": UnaryOperation.NEG,
-    "SQRT": UnaryOperation.SQRT,
     "SIN": UnaryOperation.SIN,
     "COS": UnaryOperation.COS,
     "FLOOR": UnaryOperation.FLOOR,
@@ -171,6 +170,24 @@ def _is_negative(call: Call, x: OutputSlot, zero: OutputSlot, part: str) -> Outp
 def unary(call: Call) -> OutputSlot:
     """Translate a function of one element."""
     return call.add_fixed(ElementwiseUnary(operation=_UNARY[call.op]), call.input(0))
+
+
+@operator("ABS", newest=5)
+def magnitude(call: Call) -> OutputSlot:
+    """Translate the magnitude."""
+    x = call.input(0)
+    if has_table(call, x):
+        return add_table(call, x, magnitudes(call, x))
+    return call.add_real(ElementwiseUnary(operation=UnaryOperation.ABS), x)
+
+
+@operator("SQRT", newest=2)
+def root(call: Call) -> OutputSlot:
+    """Translate the square root."""
+    x = call.input(0)
+    if has_table(call, x):
+        return add_table(call, x, roots(call, x))
+    return call.add_real(ElementwiseUnary(operation=UnaryOperation.SQRT), x)
 
 
 @operator("EXP", newest=2)

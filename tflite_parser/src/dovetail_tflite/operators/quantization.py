@@ -9,6 +9,7 @@ from dovetail.layers import BinaryOperation, Cast, Dequantize
 from ..call import Call
 from ..fixed_point import combined, multiplier_of, number, raised
 from ..registry import operator
+from ..tables import add_table, has_table, requantized
 from ..unsupported import Unsupported
 
 _MOST_BITS = 31
@@ -24,7 +25,11 @@ def quantize(call: Call) -> OutputSlot:
     if call.dtype_of(x).is_integer and call.quantization_of(x) is None:
         raise call.malformed("reads integers without quantization")
     stated, quantization = call.outputs[0], call.quantization_of(x)
-    if quantization is None or max(stated.dtype.bits, call.dtype_of(x).bits) <= 16:
+    if quantization is None or (stated.quantization and quantization.scale == stated.quantization.scale):
+        return call.quantized(call.real(x))
+    if has_table(call, x):
+        return add_table(call, x, requantized(call, x))
+    if max(stated.dtype.bits, call.dtype_of(x).bits) <= 16:
         return call.quantized(call.real(x))
     return _requantized(call, x, quantization)
 
