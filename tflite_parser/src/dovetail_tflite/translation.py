@@ -336,7 +336,11 @@ class Translation:
         inputs = _indices(inner.table, "inputs")
         if len(inputs) != len(sources):
             raise self._malformed(f"has {label!r} hand {len(sources)} tensors to subgraph {index}, which takes {len(inputs)}")
-        inner.values.update(pair for pair in zip(inputs, sources, strict=True) if pair[0] != -1)
+        for number, source in zip(inputs, sources, strict=True):
+            if number in inner.values:
+                raise self._malformed(f"has subgraph {index} take tensor {number} as two inputs")
+            if number != -1:
+                inner.values[number] = source
         before = len(self._network)
         self._translate_operators(inner)
         found = [self._slot(inner, number, f"{label!r}") for number in _indices(inner.table, "outputs")]

@@ -24,6 +24,8 @@ from dovetail.layers import (
     Gather,
     GatherNd,
     Permute,
+    Range,
+    Reshape,
     ScatterNd,
     ScatterReduction,
     Shape,
@@ -119,11 +121,13 @@ def segment_sum(call: Call) -> OutputSlot:
 def cut(call: Call) -> OutputSlot:
     """Translate a slice that is told by its begin and its size; a size of -1 goes to the end."""
     x, begin, sizes = call.input(0), call.integers(1), call.integers(2)
+    rank = call.rank_of(x)
+    if any(call.size_of(call.input(index), 0) != rank for index in (1, 2)):
+        raise call.malformed(f"has not one begin and one size for each of {rank} axes")
+    if min(begin or (), default=0) < 0 or min(sizes or (), default=0) < -1:
+        raise call.malformed(f"cuts {sizes} elements from {begin}")
     if begin is None or sizes is None:
         return _cut_by_values(call)
-    rank = call.rank_of(x)
-    if len(begin) != rank or len(sizes) != rank or min(begin, default=0) < 0 or min(sizes, default=0) < -1:
-        raise call.malformed(f"cuts {list(sizes)} elements from {list(begin)} out of rank {rank}")
     for axis, (first, count) in enumerate(zip(begin, sizes, strict=True)):
         whole = call.size_of(x, axis)
         if whole is not None and first + max(count, 0) > whole:
@@ -162,13 +166,9 @@ def reverse_sequence(call: Call) -> OutputSlot:
     """Translate reversing the first elements of each sequence, of as many as an input says."""
     x, lengths = call.input(0), call.input(1)
     time, batch, rank = call.option("seq_dim"), call.option("batch_dim"), call.rank_of(x)
-    steps = call.size_of(x, time)
     if not (0 <= time < rank and 0 <= batch < rank and time != batch):
         raise call.malformed(f"reverses axis {time} of each of axis {batch}, of a tensor of rank {rank}")
-    if steps is None:
-        raise Unsupported("the length of the longest sequence is open")
-    budget().take_memory(8 * steps, call.name)
-    step = call.network.constant(np.arange(steps, dtype=call.dtype_of(lengths).numpy), call.label("step"))
+    step = _counted(call, x, time, call.dtype_of(lengths))
     last = call.add(ElementwiseBinary(operation=BinaryOperation.SUB), lengths, call.scalar(1, lengths, "one"), part="last")
     last = call.add(ExpandDims(axes=(1,)), last, part="column")
     mirrored = call.add(ElementwiseBinary(operation=BinaryOperation.SUB), last, step, part="mirrored")
@@ -178,6 +178,14 @@ def reverse_sequence(call: Call) -> OutputSlot:
     first = call.add(Permute(permutation=tuple(order)), x, part="batch_first")
     picked = call.add(Gather(axis=1, batch_dims=1), first, places, part="reversed")
     return call.add(Permute(permutation=tuple(np.argsort(order).tolist())), picked)
+
+
+def _counted(call: Call, x: OutputSlot, axis: int, dtype: DType) -> OutputSlot:
+    """Number the positions along an axis."""
+    size = call.add(Shape(start=axis, end=axis + 1), x, part="steps")
+    limit = call.add(Reshape(shape=()), call.add(Cast(dtype=dtype), size, part="cast"), part="limit")
+    zero, one = call.scalar(0, limit, "first"), call.scalar(1, limit, "delta")
+    return call.add(Range(), zero, limit, one, part="step")
 
 
 @operator("DYNAMIC_UPDATE_SLICE", newest=6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -11,11 +12,14 @@ from dovetail import DType
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.tensor import DataLayout
 from dovetail.layers import (
+    BinaryOperation,
     BroadcastTo,
     Cast,
     Comparison,
     ComparisonOperation,
+    Concat,
     DepthToSpace,
+    ElementwiseBinary,
     ExpandDims,
     Pad,
     Permute,
@@ -30,10 +34,13 @@ from dovetail.layers import (
 
 from ..call import Call
 from ..registry import operator
+from ..slicing import TO_THE_END
 from ..unsupported import Unsupported
 
 _SIZES = (DType.INT32, DType.INT64)
-_Margins = list[tuple[int, int]]
+_Margins: TypeAlias = "list[tuple[int, int]]"
+_Size: TypeAlias = "int | OutputSlot"
+"""A size, or where it is known later, as a vector of one element."""
 
 
 @operator("RESHAPE")
@@ -180,14 +187,14 @@ def space_to_batch(call: Call) -> OutputSlot:
         before, after = zip((0, 0), *margins, *unpadded, strict=True)
         x = call.add(Pad(before=before, after=after, value=zero), x, part="padded")
     batch, space, rest = _sizes(call, x, len(block))
-    if any(size % step for size, step in zip(space, block, strict=True)):
-        raise call.malformed(f"parts {list(space)} pixels into blocks of {list(block)}")
-    outer = [size // step for size, step in zip(space, block, strict=True)]
+    if any(isinstance(size, int) and size % step for size, step in zip(space, block, strict=True)):
+        raise call.malformed(f"parts {space} pixels into blocks of {list(block)}")
+    outer = [_scaled(call, size, BinaryOperation.DIV, step) for size, step in zip(space, block, strict=True)]
     apart = [size for pair in zip(outer, block, strict=True) for size in pair]
-    x = call.add(Reshape(shape=(batch, *apart, *rest)), x, part="blocks")
+    x = _reshaped(call, x, (batch, *apart, *rest), "blocks")
     axes = range(1, 1 + len(apart))
     x = call.add(Permute(permutation=(*axes[1::2], 0, *axes[::2], *_behind(apart, rest))), x, part="images")
-    return call.add(Reshape(shape=(batch if batch < 0 else batch * math.prod(block), *outer, *rest)), x)
+    return _reshaped(call, x, (batch if batch < 0 else batch * math.prod(block), *outer, *rest))
 
 
 @operator("BATCH_TO_SPACE_ND", newest=4)
@@ -196,27 +203,24 @@ def batch_to_space(call: Call) -> OutputSlot:
     x = call.input(0)
     block, crops = _blocks(call, "crops")
     batch, space, rest = _sizes(call, x, len(block))
-    whole = math.prod(block)
-    if batch >= 0 and batch % whole:
+    if batch >= 0 and batch % math.prod(block):
         raise call.malformed(f"makes blocks of {list(block)} from a batch of {batch}")
-    batch = batch // whole if batch >= 0 else batch
-    joined = [size * step for size, step in zip(space, block, strict=True)]
-    if any(size < sum(pair) for size, pair in zip(joined, crops, strict=True)):
+    batch = batch // math.prod(block) if batch >= 0 else batch
+    joined = [_scaled(call, size, BinaryOperation.MUL, step) for size, step in zip(space, block, strict=True)]
+    if any(isinstance(size, int) and size < sum(pair) for size, pair in zip(joined, crops, strict=True)):
         raise call.malformed(f"crops {crops} from {joined} pixels")
-    x = call.add(Reshape(shape=(*block, batch, *space, *rest)), x, part="images")
+    x = _reshaped(call, x, (*block, batch, *space, *rest), "images")
     count = len(block)
     apart = [axis for pair in zip(range(count + 1, 2 * count + 1), range(count), strict=True) for axis in pair]
     x = call.add(Permute(permutation=(count, *apart, *_behind(apart, rest))), x, part="blocks")
-    together = Reshape(shape=(batch, *joined, *rest))
     if not any(any(pair) for pair in crops):
-        return call.add(together, x)
-    x = call.add(together, x, part="whole")
-    begin = tuple(first for first, _ in crops)
-    end = tuple(size - last for size, (_, last) in zip(joined, crops, strict=True))
-    return call.add(StridedSlice(begin=begin, end=end, axes=tuple(range(1, 1 + count))), x)
+        return _reshaped(call, x, (batch, *joined, *rest))
+    x = _reshaped(call, x, (batch, *joined, *rest), "whole")
+    begin, end = (first for first, _ in crops), (-last if last else TO_THE_END for _, last in crops)
+    return call.add(StridedSlice(begin=tuple(begin), end=tuple(end), axes=tuple(range(1, 1 + count))), x)
 
 
-def _behind(apart: Sequence[int], rest: Sequence[int]) -> range:
+def _behind(apart: Sequence[object], rest: Sequence[object]) -> range:
     """Return the axes behind the batch and those in `apart`."""
     return range(1 + len(apart), 1 + len(apart) + len(rest))
 
@@ -231,10 +235,30 @@ def _blocks(call: Call, name: str) -> tuple[tuple[int, ...], _Margins]:
     return block, list(zip(margins[::2], margins[1::2], strict=True))
 
 
-def _sizes(call: Call, x: OutputSlot, axes: int) -> tuple[int, list[int], list[int]]:
+def _sizes(call: Call, x: OutputSlot, axes: int) -> tuple[int, list[_Size], list[_Size]]:
     """Return the size of the batch, -1 if that is open, those that are parted, and the others."""
     batch, *others = (call.size_of(x, axis) for axis in range(call.rank_of(x)))
-    known = [size for size in others if size is not None]
-    if len(known) != len(others):
-        raise Unsupported("a size beside the batch is open")
-    return -1 if batch is None else batch, known[:axes], known[axes:]
+    sizes = [
+        call.add(Shape(start=axis, end=axis + 1), x, part=f"size{axis}") if size is None else size
+        for axis, size in enumerate(others, 1)
+    ]
+    return -1 if batch is None else batch, sizes[:axes], sizes[axes:]
+
+
+def _scaled(call: Call, size: _Size, operation: BinaryOperation, step: int) -> _Size:
+    if isinstance(size, int):
+        return size // step if operation is BinaryOperation.DIV else size * step
+    factor = call.network.constant(np.asarray([step], np.int64), call.label("step"))
+    return call.add(ElementwiseBinary(operation=operation), size, factor, part="scaled")
+
+
+def _reshaped(call: Call, x: OutputSlot, sizes: Sequence[_Size], part: str = "") -> OutputSlot:
+    """Reshape to sizes of which some may be known later."""
+    known = [size for size in sizes if isinstance(size, int)]
+    if len(known) == len(sizes):
+        return call.add(Reshape(shape=tuple(known)), x, part=part)
+    each = [
+        call.network.constant(np.asarray([size], np.int64), call.label("size")) if isinstance(size, int) else size
+        for size in sizes
+    ]
+    return call.add(Reshape(), x, call.add(Concat(), *each, part="shape"), part=part)
