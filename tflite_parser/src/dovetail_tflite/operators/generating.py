@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dovetail import DType
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import (
     BroadcastTo,
@@ -52,6 +53,8 @@ def counting(call: Call) -> OutputSlot:
 def one_hot(call: Call) -> OutputSlot:
     """Translate a row for each index; one below zero gives a row without the other value."""
     indices, depth = call.input(0), call.integers(1)
+    if call.dtype_of(indices) not in (DType.INT32, DType.INT64):
+        raise call.malformed(f"has indices of type {call.dtype_of(indices)}")
     if depth is not None and len(depth) != 1:
         raise call.malformed(f"has the depths {list(depth)}, expected one")
     each = [call.add(Reshape(shape=(1,)), call.input(index), part=name) for index, name in ((3, "off"), (2, "on"))]

@@ -168,6 +168,8 @@ def reverse_sequence(call: Call) -> OutputSlot:
     time, batch, rank = call.option("seq_dim"), call.option("batch_dim"), call.rank_of(x)
     if not (0 <= time < rank and 0 <= batch < rank and time != batch):
         raise call.malformed(f"reverses axis {time} of each of axis {batch}, of a tensor of rank {rank}")
+    if call.rank_of(lengths) != 1 or _are_known_to_differ(call.size_of(lengths, 0), call.size_of(x, batch)):
+        raise call.malformed(f"has {call.size_of(lengths, 0)} lengths for {call.size_of(x, batch)} sequences")
     step = _counted(call, x, time, call.dtype_of(lengths))
     last = call.add(ElementwiseBinary(operation=BinaryOperation.SUB), lengths, call.scalar(1, lengths, "one"), part="last")
     last = call.add(ExpandDims(axes=(1,)), last, part="column")
@@ -178,6 +180,10 @@ def reverse_sequence(call: Call) -> OutputSlot:
     first = call.add(Permute(permutation=tuple(order)), x, part="batch_first")
     picked = call.add(Gather(axis=1, batch_dims=1), first, places, part="reversed")
     return call.add(Permute(permutation=tuple(np.argsort(order).tolist())), picked)
+
+
+def _are_known_to_differ(a: int | None, b: int | None) -> bool:
+    return a is not None and b is not None and a != b
 
 
 def _counted(call: Call, x: OutputSlot, axis: int, dtype: DType) -> OutputSlot:
