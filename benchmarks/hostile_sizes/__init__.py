@@ -1,9 +1,9 @@
 """Networks of hostile sizes, of every kind of layer, by name."""
 
-from . import elementwise, folds, moves, products, reductions, resizes, selections, windows
+from . import elementwise, folds, moves, products, recurrent, reductions, resizes, selections, windows
 from .case import CASES, Case
 
 __all__ = ["CASES", "Case"]
 
-for _family in (elementwise, selections, moves, reductions, resizes, windows, products, folds):
+for _family in (elementwise, selections, moves, reductions, resizes, windows, products, recurrent, folds):
     _family.enter_cases()

@@ -32,6 +32,8 @@ KINDS = sorted(
     (kind for kind in vars(kinds).values() if isinstance(kind, type) and issubclass(kind, Descriptor) and kind.kind),
     key=lambda kind: kind.kind,
 )
+GATES: dict[type[Descriptor], int] = {kinds.Rnn: 1, kinds.Gru: 3, kinds.Lstm: 4}
+"""Recurrent kinds, whose operands rarely fit by chance."""
 LAYERS = int(os.environ.get("DOVETAIL_HOSTILE_LAYERS", "250"))
 """Layers of each kind; a long run takes more of them."""
 
@@ -90,6 +92,14 @@ class Draw:
             ((2, first, *kernel), (first, 1, *kernel), (2, *kernel, last), (1, *kernel, last), (first,), (2,))
         )
 
+    def of_sequences(self, kind: type[Descriptor], name: str) -> tuple[int, ...]:
+        """Return the shape that an operand of a recurrent kind often has."""
+        rows = 2 * GATES[kind]
+        shapes = {"input": (2, 2, 5), "weights": (rows, 5), "recurrent_weights": (rows, 2), "lengths": (2,)}
+        shapes |= dict.fromkeys(("bias", "recurrent_bias", "normalization"), (rows,))
+        shapes |= {"peepholes": (rows - 2,), "projection_bias": (2,)}
+        return shapes.get(name, (2, 2)) if self.random.random() < 0.95 else self.shape()
+
     def attribute(self, annotation: Any) -> Any:
         origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
         if origin in (types.UnionType, typing.Union):
@@ -139,9 +149,12 @@ class Draw:
                 continue
             draw = self.random.random()
             mine = DType.INT64 if is_value and draw < 0.9 else self.random.choice(list(DType)) if draw < 0.1 else dtype
-            if "indices" in kind.input_names and index == kind.input_names.index("indices"):
+            positions = {"indices", "lengths"} & set(kind.input_names)
+            if positions and index == kind.input_names.index(positions.pop()):
                 mine = DType.INT64
-            if is_value or self.random.random() < (0.0 if self.per_channel else 0.4):
+            if kind in GATES:
+                yield network.input(f"input_{index}", self.of_sequences(kind, kind.input_names[index]), mine)
+            elif is_value or self.random.random() < (0.0 if self.per_channel else 0.4):
                 yield network.constant(self.value(mine), dtype=mine)
             else:
                 draw = self.random.random()

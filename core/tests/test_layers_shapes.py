@@ -165,6 +165,23 @@ CASES: dict[str, tuple[Descriptor, list[Any], list[Any]]] = {
     "top 0": (kinds.TopK(k=0), [(3, 4)], [(3, 0), ((3, 0), I64)]),
     "resize sizes": (kinds.Resize(sizes=(1, 1, 6, 8)), [(1, 1, 3, 4)], [(1, 1, 6, 8)]),
     "resize scales": (kinds.Resize(scales=(1.0, 1.0, 1.5, 0.6)), [(1, 1, 3, 4)], [(1, 1, 4, 2)]),
+    "rnn": (kinds.Rnn(), [(7, 2, 3), (5, 3), (5, 5)], [(7, 2, 5), (2, 5)]),
+    "rnn batch first": (
+        kinds.Rnn(batch_first=True),
+        [(2, 7, 3), (5, 3), (5, 5), (5,), (2, 5), ((2,), I32)],
+        [(2, 7, 5), (2, 5)],
+    ),
+    "gru": (
+        kinds.Gru(),
+        [(7, 2, 3), (15, 3), (15, 5), (15,), (15,), (2, 5), ((2,), I64)],
+        [(7, 2, 5), (2, 5)],
+    ),
+    "lstm": (kinds.Lstm(), [(7, 2, 3), (20, 3), (20, 5), None, None, (2, 5)], [(7, 2, 5), (2, 5), (2, 5)]),
+    "lstm projected": (
+        kinds.Lstm(coupling=kinds.GateCoupling.INPUT),
+        [(7, 2, 3), (15, 3), (15, 4), (15,), (2, 4), (2, 5), None, (10,), (15,), (4, 5), (4,)],
+        [(7, 2, 4), (2, 4), (2, 5)],
+    ),
     "quantize": (kinds.Quantize(dtype=I8, quantization=Quantization.per_tensor(0.5)), [(2,)], [((2,), I8)]),
     "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(0.5)), [((2,), I8)], [((2,), F32)]),
     "dequantize per axis": (
@@ -260,6 +277,25 @@ REFUSALS: dict[str, tuple[Descriptor, list[Any], str]] = {
     "top k": (kinds.TopK(k=5), [(3, 4)], "k is 5"),
     "resize": (kinds.Resize(sizes=(2,)), [(2, 2)], "do not fit"),
     "resize nothing": (kinds.Resize(sizes=(2,)), [(0,)], "empty axis"),
+    "rnn rank": (kinds.Rnn(), [(7, 3), (5, 3), (5, 5)], "rank 2"),
+    "rnn of integers": (kinds.Rnn(), [((7, 2, 3), I32), ((5, 3), I32), ((5, 5), I32)], "input is int32"),
+    "rnn dtypes": (kinds.Rnn(), [(7, 2, 3), ((5, 3), DType.FLOAT16), (5, 5)], "dtypes"),
+    "rnn weights": (kinds.Rnn(), [(7, 2, 3), (5, 4), (5, 5)], "do not fit input"),
+    "rnn recurrent weights": (kinds.Rnn(), [(7, 2, 3), (5, 3), (5, 4)], "do not read the 5 hidden values"),
+    "rnn bias": (kinds.Rnn(), [(7, 2, 3), (5, 3), (5, 5), (4,)], "bias has shape"),
+    "rnn lengths": (kinds.Rnn(), [(7, 2, 3), (5, 3), (5, 5), None, None, (2,)], "lengths is float32"),
+    "rnn lengths of another batch": (kinds.Rnn(), [(7, 2, 3), (5, 3), (5, 5), None, None, ((3,), I32)], "lengths has shape"),
+    "rnn clip": (kinds.Rnn(gate_clip=-1.0), [(7, 2, 3), (5, 3), (5, 5)], "gate_clip is -1.0"),
+    "gru rows": (kinds.Gru(), [(7, 2, 3), (14, 3), (14, 5)], "do not fit input"),
+    "gru state": (kinds.Gru(), [(7, 2, 3), (15, 3), (15, 5), None, None, (3, 5)], "initial_hidden has shape"),
+    "lstm clip": (kinds.Lstm(cell_clip=float("nan")), [(7, 2, 3), (20, 3), (20, 5)], "cell_clip is nan"),
+    "lstm peepholes": (
+        kinds.Lstm(coupling=kinds.GateCoupling.FORGET),
+        [(7, 2, 3), (15, 3), (15, 5), *[None] * 4, (15,)],
+        "peepholes has shape",
+    ),
+    "lstm projection": (kinds.Lstm(), [(7, 2, 3), (20, 3), (20, 4), *[None] * 6, (4, 4)], "projection_weights has shape"),
+    "lstm projection bias": (kinds.Lstm(), [(7, 2, 3), (20, 3), (20, 5), *[None] * 7, (5,)], "without projection_weights"),
     "quantize": (kinds.Quantize(dtype=F32, quantization=Quantization.per_tensor(1.0)), [(2,)], "cannot be quantized"),
     "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(1.0)), [(2,)], "input is float32"),
     "dequantize scales": (
@@ -407,3 +443,18 @@ def test_multiply_accumulates() -> None:
     assert macs(kinds.DepthwiseConvolution2d(), (1, 3, 5, 5), (3, 1, 3, 3)) == 3 * 9 * 9
     assert macs(kinds.FullyConnected(), (2, 5), (3, 5)) == 30
     assert macs(kinds.MatMul(transpose_a=True), (4, 3), (4, 6)) == 3 * 6 * 4
+    assert macs(kinds.Gru(), (7, 2, 3), (15, 3), (15, 5)) == 7 * 2 * 15 * (3 + 5)
+    projected = [(7, 2, 3), (20, 3), (20, 4), *[None] * 6, (4, 5)]
+    assert macs(kinds.Lstm(), *projected) == 7 * 2 * (20 * (3 + 4) + 4 * 5)
+
+
+def test_lengths_that_are_known_cannot_fail_a_run() -> None:
+    infos = [info(one) for one in [(7, 2, 3), (5, 3), (5, 5), None, None, ((2,), I32)]]
+    kind, values = kinds.Rnn(), [None] * 5
+
+    def checked(lengths: Any) -> list[int]:
+        return list(kind.checked_inputs(infos, [*values, lengths]))
+
+    assert checked(np.array([0, 7])) == []
+    assert [checked(lengths) for lengths in (None, np.array([0, 8]), np.array([-1, 7]))] == [[5]] * 3
+    assert list(kind.checked_inputs(infos[:3], values[:3])) == []

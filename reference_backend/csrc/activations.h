@@ -1,5 +1,5 @@
 /* The activation functions, of one element. What they compute:
- * dovetail.layers.activation.ActivationFunction.
+ * dovetail.layers.activation.ActivationFunction, dovetail.layers.recurrent.RecurrentFunction.
  *
  * All are evaluated in double and rounded once. NaN gives NaN. The forms are chosen so that nothing
  * overflows on the way.
@@ -30,6 +30,7 @@ enum activation {
     ACTIVATION_SOFTSIGN,
     ACTIVATION_MISH,
     ACTIVATION_SHRINK,
+    ACTIVATION_SCALED_TANH,
     ACTIVATION_COUNT
 };
 
@@ -39,7 +40,7 @@ static inline int activation_by_name(const char *name)
     static const char *const names[ACTIVATION_COUNT] = {
         "none",    "linear",       "relu",       "bounded_relu", "leaky_relu", "thresholded_relu", "elu",
         "selu",    "celu",         "sigmoid",    "tanh",         "hard_sigmoid", "hard_swish",     "swish",
-        "gelu",    "gelu_tanh",    "softplus",   "softsign",     "mish",       "shrink",
+        "gelu",    "gelu_tanh",    "softplus",   "softsign",     "mish",       "shrink",           "scaled_tanh",
     };
     for (int i = 0; i < ACTIVATION_COUNT; i++)
         if (strcmp(name, names[i]) == 0)
@@ -108,6 +109,8 @@ static inline double activate(int function, double x, double alpha, double beta)
         return x * tanh(activation_softplus(x));
     case ACTIVATION_SHRINK:
         return x < -alpha ? x + beta : x > alpha ? x - beta : x == x ? 0.0 : x;
+    case ACTIVATION_SCALED_TANH:
+        return alpha * tanh(beta * x);
     default:
         return x;
     }

@@ -69,6 +69,10 @@ def positions(net, shape):
     return net.constant(np.zeros(shape, np.int64))
 
 
+def recurrent_operands(net, d, gates):
+    return [net.tensor(d, *shape) for shape in ((3, 2, 4), (gates * 5, 4), (gates * 5, 5), (gates * 5,))]
+
+
 def zeros(d, shape=()):
     """A constant; bfloat16 is stored as uint16."""
     return Constant(value=np.zeros(shape, d.numpy), dtype=d)
@@ -129,6 +133,9 @@ BUILDERS = {
     "OneHot": lambda net, d: net.one_hot(positions(net, (3,)), 4, net.add(zeros(d, (2,))).output),
     "Trilu": lambda net, d: net.trilu(net.tensor(d, 4, 4)),
     "Fill": lambda net, d: net.fill((2, 4), 0, dtype=d),
+    "Rnn": lambda net, d: net.rnn(*recurrent_operands(net, d, 1))[0],
+    "Gru": lambda net, d: net.gru(*recurrent_operands(net, d, 3))[0],
+    "Lstm": lambda net, d: net.lstm(*recurrent_operands(net, d, 4))[0],
     "Resize": lambda net, d: net.resize(net.tensor(d, 1, 2, 4, 4), (1, 2, 8, 8), method="nearest"),
     "Quantize": lambda net, d: net.quantize(net.tensor(d, 4), QUANTIZATION),
     "Dequantize": lambda net, d: net.dequantize(net.tensor(d, 4), QUANTIZATION),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.layers import Pooling2d, PoolingFunction
+from dovetail.layers import Lstm, Pooling2d, PoolingFunction
 
 LONG = 1 << 17
 
@@ -36,6 +36,13 @@ SINGLE = {
     "fill": (lambda net: net.fill((16 * LONG,), 1.5),),
     "triangle": (lambda net, x: net.trilu(x, 7), zeros(1, 16 * LONG)),
     "resize": (lambda net, x: net.resize(x, (1, 1, 1, 4 * LONG)), zeros(1, 1, 1, 9)),
+    "many steps": (lambda net, x: net.rnn(x, zeros(1, 1), zeros(1, 1)), zeros(LONG, 1, 1)),
+    "many sequences": (lambda net, x: net.gru(x, zeros(3, 1), zeros(3, 1)), zeros(1, LONG, 1)),
+    "many units": (
+        lambda net, x, w: net.add(Lstm(), x, w, w, *[None] * 6, zeros(1, LONG)),
+        *(zeros(1, 1, 1), zeros(4 * LONG, 1)),
+    ),
+    "long steps": (lambda net, x: net.rnn(x, zeros(1, LONG), zeros(1, 1)), zeros(1, 1, LONG)),
     "product": (lambda net, a, b: net.matmul(a, b), zeros(1, LONG), zeros(LONG, 1)),
     "long sum": (lambda net, x, w: net.fully_connected(x, w), zeros(1, LONG), zeros(1, LONG)),
     "many channels": (lambda net, x, w: net.convolution2d(x, w), zeros(1, LONG, 1, 1), zeros(1, LONG, 1, 1)),

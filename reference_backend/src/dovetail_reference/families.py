@@ -53,6 +53,7 @@ _KINDS = (
     ("Resize", Family("resizing", _DOUBLE, widens=False)),
     ("Concat Stack Split Pad", Family("joining", widens=False)),
     ("StridedSlice Gather GatherElements GatherNd OneHot Trilu Fill", Family("indexing", widens=False)),
+    ("Rnn Gru Lstm", Family("recurrent", _DOUBLE)),
     ("ScatterElements ScatterNd", Family("scattering", widens=False)),
     ("Quantize Dequantize", Family("quantizing", widens=False)),
 )

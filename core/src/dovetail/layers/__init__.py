@@ -72,6 +72,12 @@ if TYPE_CHECKING:
     from .quantizing import Dequantize as Dequantize
     from .quantizing import Quantize as Quantize
     from .quantizing import QuantizingLayers as QuantizingLayers
+    from .recurrent import GateCoupling as GateCoupling
+    from .recurrent import Gru as Gru
+    from .recurrent import Lstm as Lstm
+    from .recurrent import RecurrentFunction as RecurrentFunction
+    from .recurrent import RecurrentLayers as RecurrentLayers
+    from .recurrent import Rnn as Rnn
     from .reduction import ArgFunction as ArgFunction
     from .reduction import ArgMinMax as ArgMinMax
     from .reduction import CumulativeSum as CumulativeSum
@@ -183,6 +189,14 @@ _MODULES = {
         "Dequantize",
         "Quantize",
         "QuantizingLayers",
+    ),
+    "recurrent": (
+        "GateCoupling",
+        "Gru",
+        "Lstm",
+        "RecurrentFunction",
+        "RecurrentLayers",
+        "Rnn",
     ),
     "reduction": (
         "ArgFunction",

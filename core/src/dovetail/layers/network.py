@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         layers.NormalizationLayers,
         layers.PoolingLayers,
         layers.QuantizingLayers,
+        layers.RecurrentLayers,
         layers.ReductionLayers,
         layers.ReshapingLayers,
         layers.ResizingLayers,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 else:
     _FAMILIES = [
         *("activation", "elementwise", "convolution", "pooling", "reshaping", "matrix", "normalization"),
-        *("reduction", "joining", "indexing", "generating", "quantizing", "resizing", "branching"),
+        *("reduction", "joining", "indexing", "generating", "quantizing", "resizing", "recurrent", "branching"),
     ]
     """Families whose builder methods are not there yet: those first that most networks have."""
 
