@@ -217,6 +217,11 @@ class Node:
         found = self._attribute(name, _TYPES.STRING)
         return str(self._required(name, default if found is None else found.s.decode("utf-8", "replace")))
 
+    def strings(self, name: str, default: Sequence[str]) -> tuple[str, ...]:
+        """Return an attribute of strings."""
+        found = self._attribute(name, _TYPES.STRINGS)
+        return tuple(default) if found is None else tuple(text.decode("utf-8", "replace") for text in found.strings)
+
     def choice(self, name: str, default: str, options: Sequence[str]) -> str:
         """Return a string attribute that is one of these.
 

@@ -30,6 +30,7 @@ FAMILIES: dict[str, str] = {
     "pooling": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool",
     "quantization": "DequantizeLinear QuantizeLinear",
     "quantized_products": "ConvInteger MatMulInteger QLinearConv QLinearMatMul",
+    "recurrent": "GRU LSTM RNN",
     "reduction": (
         "ArgMax ArgMin CumSum ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean "
         "ReduceMin ReduceProd ReduceSum ReduceSumSquare TopK"
