@@ -171,7 +171,10 @@ def compile_network(
         ),
         name=name,
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),
-        outputs=tuple(output_spec(layer.name, outputs[layer.name], layer.inputs[0].info) for layer in graph.outputs),
+        outputs=tuple(
+            output_spec(source.labels.get(layer.name, layer.name), outputs[layer.name], layer.inputs[0].info)
+            for layer in graph.outputs
+        ),
         debug=_log_tensor if request.debug is True else request.debug or None,
         request=request.replaced(progress=None, limits=budget.limits),
         source=source,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..graph.graph import Graph
+from ..graph.state import State
 from ..graph.symbolic_inference import output_infos
 from ..graph.tensor import TensorInfo
 
@@ -24,6 +25,7 @@ class NetworkSource:
     Attributes:
         name: Of the network.
         states: What it remembers from one run to the next.
+        labels: What callers call outputs, by the name of the layer, where it is another.
     """
 
     def __init__(self, network: Graph, read_again: Callable[[], Graph] | None = None) -> None:
@@ -32,6 +34,7 @@ class NetworkSource:
         self._output_infos: Mapping[str, TensorInfo | None] | None = None
         self.name = network.name
         self.states = network.states
+        self.labels: Mapping[str, str] = {}
 
     @property
     def is_consumable(self) -> bool:
@@ -61,6 +64,31 @@ class NetworkSource:
         if self.is_consumable:
             self._network = None
         return network
+
+    def with_outputs(self, names: Sequence[str], states: Mapping[str, State]) -> NetworkSource:
+        """Return a source of the same network with other outputs.
+
+        Args:
+            names: Of outputs, or of slots as `OutputSlot.name` says them.
+            states: Of the network's; it has their outputs, too.
+
+        Raises:
+            InputError: There is nothing of this name (`OUTPUT_NAME`).
+            ModelError: It would be read again from a file that is not there any more, or is
+                another.
+        """
+        from .chosen_outputs import choose_outputs
+
+        read_again = self._read_again
+
+        def chosen() -> tuple[Graph, Mapping[str, str]]:
+            network = self.network.copy() if read_again is None else read_again()
+            return network, choose_outputs(network, names, [state.output for state in states.values()])
+
+        network, labels = chosen()
+        made = NetworkSource(network, None if read_again is None else lambda: chosen()[0])
+        made.labels, made.states = labels, states
+        return made
 
     def keep(self) -> None:
         """Consume it no more: it will be compiled again and again, for other sizes or values."""

@@ -5,6 +5,8 @@ Errors tell what does not fit once sizes are fixed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..graph.expressions import Expression
 from ..graph.graph import Graph
 from ..graph.size_rules import are_symbolic
@@ -16,11 +18,18 @@ from .passes import FixValues
 from .passes.fix_inputs import Values
 
 
-def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[TensorSpec, ...] | None:
+def symbolic_outputs(
+    network: Graph, values: Values | None = None, labels: Mapping[str, str] | None = None
+) -> tuple[TensorSpec, ...] | None:
     """Infer the outputs in terms of the symbols of the inputs.
 
     A size that follows from symbols is written so, as ``2*n + 1``. One that a value decides is
     named after the output and its axis.
+
+    Args:
+        network: The network.
+        values: Inputs that are known beforehand.
+        labels: What callers call outputs, by the name of the layer, where it is another.
 
     Returns:
         One spec per output; None if not even the rank of one is known, as where the value of an
@@ -33,7 +42,7 @@ def symbolic_outputs(network: Graph, values: Values | None = None) -> tuple[Tens
     for name, info in output_infos(network).items():
         if info is None:
             return None
-        specs.append(output_spec(name, info, None))
+        specs.append(output_spec((labels or {}).get(name, name), info, None))
     return tuple(specs)
 
 

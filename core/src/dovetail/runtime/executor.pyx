@@ -58,7 +58,8 @@ cdef class NetworkRunner:
     """The part of a loaded network that runs; `LoadedNetwork` adds the rest.
 
     Subclasses provide `_plan_for(feeds, timeout)`, which returns the plan for these arrays or
-    raises an `InputError`.
+    raises an `InputError`, and `_having(outputs, timeout)`, which returns the network that has
+    outputs of these names, and the names.
 
     Attributes (Python):
         _plan: The plan of the latest run.
@@ -82,7 +83,7 @@ cdef class NetworkRunner:
     def __dealloc__(self):
         PyMem_RawFree(self._callers)
 
-    def run(self, feeds, *, timeout=None):
+    def run(self, feeds, *, timeout=None, outputs=None):
         """Run the network once.
 
         Args:
@@ -90,15 +91,20 @@ cdef class NetworkRunner:
                 others of the right dtype are copied first. Anything with `__dlpack__` in host
                 memory will do.
             timeout: Seconds; the run ends within 200 ms after.
+            outputs: Names of what to return, instead of all outputs: of outputs, and of tensors
+                from the inside; see `with_outputs`. Its first use for these names makes a plan.
 
         Returns:
-            A fresh array by output name.
+            A fresh array by output name, in the order of `outputs`.
 
         Raises:
             InputError: A name, dtype or shape does not fit; nothing ran.
             RunTimeoutError: The deadline passed.
             RunError: A step failed, or the network was unloaded.
+            DovetailError: The network with these outputs cannot be made; see `with_outputs`.
         """
+        if outputs is not None:
+            return self._run_chosen(feeds, outputs, timeout)
         cdef dict results = None
         cdef unsigned long thread = self._enter()
         try:
@@ -109,13 +115,29 @@ cdef class NetworkRunner:
                 self._raise_typed(sys.exc_info()[1])
         return results
 
-    def __call__(self, x, *, timeout=None):
+    def __call__(self, x, *, timeout=None, outputs=None):
         """Run a network of one input; returns the output, or a dictionary if there are several."""
         inputs = self.inputs
         if len(inputs) != 1:
             raise run_errors.not_one_input(self._name, inputs)
-        result = self.run({inputs[0].name: x}, timeout=timeout)
+        result = self.run({inputs[0].name: x}, timeout=timeout, outputs=outputs)
         return next(iter(result.values())) if len(result) == 1 else result
+
+    cdef dict _run_chosen(self, feeds, outputs, timeout):
+        """Run for the outputs of these names; kept out of `run`, which it would make slower."""
+        return self._call(self._run_for, feeds, outputs, timeout)
+
+    def _run_for(self, feeds, outputs, timeout, **others):
+        """Run for the outputs of these names, in the time that finding their plan leaves."""
+        cdef int64_t deadline = 0
+        if timeout is not None:
+            timeout = self._seconds(timeout)
+            deadline = self._deadline(timeout)
+        network, names = self._having(outputs, timeout)
+        if timeout is not None:
+            timeout = seconds_left(deadline)
+        results = network.run(feeds, timeout=timeout, **others)
+        return {name: results[name] for name in names}
 
     cdef dict _run(self, feeds, timeout):
         cdef Plan plan = self._plan

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ from . import run_errors
 from .backends_in_use import BackendKey, BackendsInUse, Factory, OpenBackend, PartFailedError
 from .callers_arrays import binding_error, bound_outputs, check_names, checked_array, host_array, same_memory
 from .executor import Binding, NetworkRunner
+from .other_outputs import OtherOutputs
+from .other_outputs import output_names as names_of
 from .plan_builder import PlanBuilder
 from .plan_cache import PlanCache, Planned
 from .plans import Plan
@@ -57,6 +59,8 @@ class LoadedNetwork(NetworkRunner):
         optimize: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork | OpenSizes],
         optimized: OptimizedNetwork | None,
         outputs: tuple[TensorSpec, ...] | None,
+        output_names: tuple[str, ...],
+        with_outputs: Callable[[Sequence[str]], LoadedNetwork],
         threads: int,
         *,
         consumable: bool,
@@ -70,6 +74,8 @@ class LoadedNetwork(NetworkRunner):
         self._limits = budget().limits
         self._threads = threads
         self._outputs = outputs
+        self._output_names = frozenset(output_names)
+        self._others: OtherOutputs[LoadedNetwork] = OtherOutputs(with_outputs)
         self._network_lock = threading.Lock()
         self._state_lock = threading.RLock()  # a signal's handler may call this network where this thread holds it
         self._planning_lock = threading.Lock()
@@ -80,6 +86,7 @@ class LoadedNetwork(NetworkRunner):
         self._factories: dict[BackendKey, Factory] = {}
         self._spare_arenas: list[ITensorHandle] = []
         self._profiles: list[Profile] = []
+        self._outer_profiles: tuple[Profile, ...] = ()  # of the network that this one is made of
         self._copy_times: dict[str, float] = {}  # milliseconds, of the latest profile
         self._told: set[BackendRequest | str] = set()
         self._placement_told = False
@@ -182,14 +189,62 @@ class LoadedNetwork(NetworkRunner):
 
     # -- running -----------------------------------------------------------------------------------
 
-    def submit(self, feeds: Mapping[str, Any], *, timeout: float | None = None) -> Future[dict[str, Array]]:
+    def submit(
+        self, feeds: Mapping[str, Any], *, timeout: float | None = None, outputs: Sequence[str] | None = None
+    ) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         self._check_open()
-        return self._resources.submitting.submit(self.run, feeds, timeout=timeout)
+        return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs)
 
     def _check_open(self) -> None:
         if self._closed:
             raise run_errors.unloaded(self._name)
+
+    def with_outputs(self, outputs: Sequence[str]) -> LoadedNetwork:
+        """Return this network with other outputs, such as tensors from its inside.
+
+        It is a network of its own, made from the original one for the same backends: what is asked
+        for is computed as the original network says, no layer behind it is fused with it, and what
+        leads to nothing that is asked for is left out. It has plans, memory of runs and weights, as
+        far as backends pack them, of its own. It is kept for later calls with the same names, and
+        unloaded with this network, at the latest.
+
+        Args:
+            outputs: Names of outputs, or of tensors of the original network as `OutputSlot.name`
+                says them: a layer's name, with the index, as in ``split:1``, if the layer has
+                several outputs. Each counts once.
+
+        Raises:
+            InputError: There is nothing of this name (`OUTPUT_NAME`).
+            ModelError: The model was loaded from a file that is not there any more, or is another.
+            RunError: The network was unloaded.
+            DovetailError: Whatever loading reports.
+        """
+        return self._call(self._with_outputs, names_of(outputs), None)
+
+    def _having(self, outputs: Sequence[str], timeout: float | None) -> tuple[LoadedNetwork, tuple[str, ...]]:
+        """Return what has outputs of these names: this network, if they are its own."""
+        names = names_of(outputs)
+        return (self if self._output_names.issuperset(names) else self._with_outputs(names, timeout)), names
+
+    @run_errors.typed_lack_of_memory
+    def _with_outputs(self, names: tuple[str, ...], timeout: float | None) -> LoadedNetwork:
+        found = self._others.get(names)
+        if found is not None:
+            return found
+        if self._planner == threading.get_ident():
+            raise run_errors.reentrant(self._name)
+        return self._plan_alone(partial(self._load_with_outputs, names), timeout)
+
+    def _load_with_outputs(self, names: tuple[str, ...], timeout: float | None) -> LoadedNetwork:
+        """Load what has these outputs, unless another thread did meanwhile."""
+        found = self._others.get(names)
+        if found is None:
+            with self._in_time(timeout):
+                found = self._others.add(names)
+            with self._state_lock:
+                self._show_profiles()
+        return found
 
     @run_errors.typed_lack_of_memory
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
@@ -249,9 +304,12 @@ class LoadedNetwork(NetworkRunner):
     def _show_profiles(self) -> None:
         """Show the profiles to runs from now on, as a new tuple; runs in flight keep theirs."""
         shown: tuple[Profile, ...] | None = None
-        while shown != tuple(self._profiles):  # again if a signal's handler changed them meanwhile
-            shown = tuple(self._profiles)
+        while shown != (*self._outer_profiles, *self._profiles):  # again if a signal's handler changed them meanwhile
+            shown = (*self._outer_profiles, *self._profiles)
             self._profile = shown or None
+            for other in self._others.loaded:
+                other._outer_profiles = shown
+                other._show_profiles()
 
     # -- planning ----------------------------------------------------------------------------------
 
@@ -305,10 +363,16 @@ class LoadedNetwork(NetworkRunner):
         self._by_shapes = self._plans.by_shapes
 
     def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned | OpenSizes:
+        with self._in_time(timeout):
+            optimized = self._optimize(symbols, values)
+            return optimized if isinstance(optimized, OpenSizes) else self._build(optimized, values, consumes=True)
+
+    @contextlib.contextmanager
+    def _in_time(self, timeout: float | None) -> Iterator[None]:
+        """Hold what the block plans to this network's limits, and to the time that a run has."""
         try:
             with limited(self._limits, seconds=timeout):
-                optimized = self._optimize(symbols, values)
-                return optimized if isinstance(optimized, OpenSizes) else self._build(optimized, values, consumes=True)
+                yield
         except LoadTimeoutError as error:
             if timeout is None:
                 raise
@@ -341,10 +405,10 @@ class LoadedNetwork(NetworkRunner):
                 shape = layers[spec.name].output.known_info.sizes
             inputs.append(TensorSpec(spec.name, shape, spec.dtype, spec.quantization))
         outputs = []
-        for layer in optimized.graph.outputs:
+        for layer, spec in zip(optimized.graph.outputs, optimized.outputs, strict=True):
             source = layer.inputs[0].info
             assert source is not None  # an optimized network has an info on every slot
-            outputs.append(TensorSpec(layer.name, source.sizes, source.dtype, source.quantization))
+            outputs.append(TensorSpec(spec.name, source.sizes, source.dtype, source.quantization))
         opened = self._open_backends(optimized)
         factories = dict(self._factories)
         make: Callable[..., PlanBuilder] = PlanBuilder
@@ -406,7 +470,8 @@ class LoadedNetwork(NetworkRunner):
             RunError: It was called from inside a run or a `bind` of this network, which would wait
                 for itself: by a workload, an array's `__dlpack__`, a signal's handler.
         """
-        if self._active and (inside_python_workload() or self._is_inside()):
+        networks = [self, *self._others.loaded]
+        if any(one._active and (inside_python_workload() or one._is_inside()) for one in networks):
             raise RunError(
                 f"network {self._name!r} cannot be unloaded from inside one of its runs",
                 code=ErrorCode.STEP_FAILED,
@@ -420,6 +485,8 @@ class LoadedNetwork(NetworkRunner):
                 return
             self._released = True
         self.finalizer.detach()
+        for other in self._others.loaded:
+            other.unload()
         for binding in list(self._bindings):
             binding.release()
         self._planned = self._plans.of(self._plan) or self._planned

@@ -129,6 +129,15 @@ def no_dictionary(given: Any, method: str, kind: str) -> InputError:
     )
 
 
+def no_output_names(given: Any) -> InputError:
+    """Return the error for `outputs` that are no names."""
+    return InputError(
+        f"outputs {shown_argument(given)} are no names",
+        code=ErrorCode.OUTPUT_NAME,
+        hint="give a list of names of outputs or layers, such as ['conv1']",
+    )
+
+
 def not_one_input(name: str, inputs: Any) -> InputError:
     """Return the error for a call with a single array where there are more inputs, or none."""
     return InputError(

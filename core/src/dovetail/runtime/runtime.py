@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..graph.descriptor import Array, Constant
@@ -130,8 +131,10 @@ class Runtime:
         name: str | None,
         request: CompileRequest,
         plan_cache_bytes: int,
+        with_outputs: Callable[[Sequence[str]], LoadedNetwork] | None = None,
     ) -> LoadedNetwork:
         threads = min(threads or self.threads, self.threads)
+        origin: NetworkSource
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork | OpenSizes]
         source: NetworkSource | None = None
         states: Mapping[str, State] = {}  # an optimized network's are inputs and outputs like others
@@ -144,12 +147,15 @@ class Runtime:
             outputs: tuple[TensorSpec, ...] | None
             inputs = network.inputs
             outputs = network.outputs
+            output_names = tuple(spec.name for spec in network.outputs)
             again = network.replan_as_far_as_known
+            origin, asked = network.source, network.request.replaced(limits=None)
         else:
             source = origin = network if isinstance(network, NetworkSource) else NetworkSource(require_network(network))
             is_own, graph, states = source.is_consumable, source.network, source.states
             check_graph(budget(), graph)
-            request = request.replaced(threads=threads)
+            asked = request = request.replaced(threads=threads)
+            output_names = tuple(source.labels.get(layer.name, layer.name) for layer in graph.outputs)
             fixed = request.values
             infos = {layer.name: layer.output.known_info for layer in graph.inputs if layer.name not in fixed}
             if not all(info.is_concrete for info in infos.values()):
@@ -160,7 +166,7 @@ class Runtime:
             del made
             if optimized is None:
                 source.keep()  # so is each set of values that shape results
-            outputs = _open_outputs(source.network, fixed) if optimized is None else optimized.outputs
+            outputs = _open_outputs(source, fixed) if optimized is None else optimized.outputs
             inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
             shared = None if source.is_consumable else _shared_constants()  # else it is made of other arrays each time
 
@@ -180,6 +186,8 @@ class Runtime:
             again,
             optimized,
             outputs,
+            output_names,
+            with_outputs or partial(self._load_with_outputs, origin, states, threads, name, asked, plan_cache_bytes),
             threads,
             consumable=optimized is not network,
             plan_cache_bytes=plan_cache_bytes,
@@ -197,6 +205,24 @@ class Runtime:
         self._resources.used_by(loaded.finalizer)
         return loaded
 
+    def _load_with_outputs(
+        self,
+        origin: NetworkSource,
+        states: Mapping[str, State],
+        threads: int,
+        name: str | None,
+        request: CompileRequest,
+        plan_cache_bytes: int,
+        names: Sequence[str],
+    ) -> LoadedNetwork:
+        """Load a network with other outputs, in the limits of the load under way.
+
+        The result does the same for further ones: names are always of the original network.
+        """
+        again = partial(self._load_with_outputs, origin, states, threads, name, request, plan_cache_bytes)
+        with gc_deferred():
+            return self._load(origin.with_outputs(names, states), threads, name, request, plan_cache_bytes, again)
+
     @property
     def is_closed(self) -> bool:
         """True once `close` was called."""
@@ -204,7 +230,7 @@ class Runtime:
 
     @property
     def networks(self) -> tuple[LoadedNetwork, ...]:
-        """Networks that are loaded."""
+        """Networks that are loaded, those of `LoadedNetwork.with_outputs` included."""
         return tuple(sorted(self._networks, key=lambda network: network.name))
 
     def _forget(self, network: LoadedNetwork) -> None:
@@ -241,10 +267,10 @@ def _shared_constants() -> SharedConstants:
     return SharedConstants()
 
 
-def _open_outputs(network: Graph, values: Mapping[str, Any]) -> tuple[TensorSpec, ...] | None:
+def _open_outputs(source: NetworkSource, values: Mapping[str, Any]) -> tuple[TensorSpec, ...] | None:
     from ..optimizer.symbolic import symbolic_outputs
 
-    return symbolic_outputs(network, values)
+    return symbolic_outputs(source.network, values, source.labels)
 
 
 def _constant_bytes(network: Graph) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,6 +127,7 @@ class StatefulNetwork(LoadedNetwork):
                 hint="add network.write_state(name, slot), or make it a constant",
             )
         self._states = states
+        self._output_names -= {state.output for state in states.values()}
         self._state = self.new_state()
 
     @property
@@ -158,13 +160,20 @@ class StatefulNetwork(LoadedNetwork):
         self._state.reset()
 
     def run(
-        self, feeds: Mapping[str, Any], *, timeout: float | None = None, state: NetworkState | None = None
+        self,
+        feeds: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        outputs: Sequence[str] | None = None,
+        state: NetworkState | None = None,
     ) -> dict[str, Array]:
         """Run the network once, and remember what it says is to be remembered.
 
         Args:
             feeds: Array by input name, as for a network without states.
             timeout: Seconds.
+            outputs: Names of what to return, as for a network without states; what is to be
+                remembered is, whatever they are.
             state: The stream that the run belongs to; default that of the network itself.
 
         Returns:
@@ -177,6 +186,8 @@ class StatefulNetwork(LoadedNetwork):
                 was unloaded.
         """
         stream = self._state if state is None else state
+        if outputs is not None:
+            return self._call(partial(self._run_for, feeds, outputs, timeout, state=stream))
         given = self._as_dict(feeds)
         check_names(self.name, self.inputs, given)
         with stream._in_use():
@@ -185,11 +196,16 @@ class StatefulNetwork(LoadedNetwork):
         return results
 
     def submit(
-        self, feeds: Mapping[str, Any], *, timeout: float | None = None, state: NetworkState | None = None
+        self,
+        feeds: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        outputs: Sequence[str] | None = None,
+        state: NetworkState | None = None,
     ) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         self._check_open()
-        return self._resources.submitting.submit(self.run, feeds, timeout=timeout, state=state)
+        return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs, state=state)
 
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
         """Refuse: a binding has fixed arrays, and a state is another array after each run.
