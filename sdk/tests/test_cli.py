@@ -22,6 +22,7 @@ COMMANDS = [
     "benchmark",
     "claims",
     "conform",
+    "diff",
     "doctor",
     "explain",
     "guarded",

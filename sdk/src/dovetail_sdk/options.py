@@ -110,6 +110,15 @@ backends_option = _repeatable(
 """Add ``--backends``: a list of ids, or None."""
 
 
+against_option = _repeatable(
+    "--against",
+    metavar="ID[,ID...]",
+    callback=_split_backends,
+    help="Backends by preference of what A is compared with. Default: those of A.",
+)
+"""Add ``--against``: a list of ids, or None."""
+
+
 def value_of(text: str) -> Any:
     """Read what stands behind an ``=``: JSON, such as 3, true or [1, 2], or else a text."""
     import json

@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import Result
+from onnx import numpy_helper
+
+from dovetail import DType, LoadedNetwork, Network, Quantization
+from dovetail import load as load_network
+from dovetail.optimizer import TensorSpec
+from dovetail_sdk.comparison import Comparison, Side
+from dovetail_sdk.differences import ONE_QUANTIZED, QUANTIZED, Difference, default_tolerance, real_values
+from dovetail_sdk.pairs import Feeding, groups, names_with_sizes, options_for, paired
+
+Invoke = Callable[..., Result]
+Saved = Callable[..., Path]
+
+TEXT = """<ir_version: 8, opset_import: ["" : 18]> g (float[{size}] x) => (float[{size}] y)
+    {{ [first] a = Mul(x, two)  [second] b = {second}  [third] c = Relu(b)  [fourth] y = Add(c, a) }}"""
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Saved:
+    """Return what writes a model of four layers; `second` is what the second of them computes."""
+
+    def save(name: str, second: str = "Add(a, one)", size: object = 4, change: tuple[str, str] = ("", "")) -> Path:
+        text = TEXT.format(second=second, size=size).replace(*change)
+        model = onnx.parser.parse_model(text)
+        constants = {"one": 1, "two": 2, "more": 1.25, "nothing": 0, "nan": math.nan}
+        for constant, value in constants.items():
+            model.graph.initializer.append(numpy_helper.from_array(np.float32(value), constant))
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(model, path)
+        return path
+
+    return save
+
+
+@pytest.fixture
+def ones(tmp_path: Path) -> Path:
+    np.save(tmp_path / "ones.npy", np.ones(4, np.float32))
+    return tmp_path / "ones.npy"
+
+
+def found_by(result: Result) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(result.stdout)
+    return document
+
+
+# -- what is found ---------------------------------------------------------------------------------
+
+
+def test_identical_models(dovetail: Invoke, saved: Saved) -> None:
+    result = dovetail("diff", saved("a"), saved("b"), "-b", "CpuRef", "--layers", "--tolerance", 0)
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    for name in ("first", "second", "third", "fourth", "y"):
+        (row,) = [line.split() for line in lines if line.split()[:1] == [name]]
+        assert row == [name, "CpuRef", "CpuRef", "0", "0", "0", "exact", "1.000000"]
+    assert lines[-2:] == ["no layer parts", "all outputs are within the tolerance"]
+
+
+def test_a_planted_difference_is_found_at_its_layer(dovetail: Invoke, saved: Saved, ones: Path) -> None:
+    """2 + 1 against 2 + 1.25: everything behind differs too, but is not where they part."""
+    a, b = saved("a"), saved("b", "Add(a, more)")
+    result = dovetail("diff", a, b, "-b", "CpuRef", "-i", ones, "--layers")
+    assert result.exit_code == 1
+    assert result.stdout.splitlines()[-2:] == [
+        "they part first at layer 'second' (ElementwiseBinary, CpuRef): max abs error 0.25, beyond 0.0001",
+        "1 of 1 outputs beyond the tolerance",
+    ]
+    found = found_by(dovetail("diff", a, b, "-b", "CpuRef", "-i", ones, "--layers", "--json"))
+    assert found["parts_at"] == "second"
+    assert found["is_within"] is False
+    layers = {row["name"]: row for row in found["layers"]}
+    assert list(layers) == ["first", "second", "third", "fourth"]
+    assert [row["is_within"] for row in layers.values()] == [True, False, False, False]
+    second = layers["second"]
+    assert second["backends"] == ["CpuRef", "CpuRef"]
+    assert (second["max_abs"], second["mean_abs"], second["largest_magnitude"]) == (0.25, 0.25, 3.0)
+    assert second["max_relative"] == pytest.approx(0.25 / 3)
+    assert second["snr_db"] == pytest.approx(20 * math.log10(3 / 0.25))
+    assert second["cosine"] == pytest.approx(1)
+    (output,) = found["outputs"]
+    assert (output["max_abs"], output["largest_magnitude"]) == (0.25, 5.0)
+
+
+def test_one_model_on_two_backends(dovetail: Invoke, saved: Saved, tmp_path: Path) -> None:
+    arguments = ("diff", saved("a"), "-b", "CpuRef", "--against", "CpuAcc,CpuRef", "--layers", "--runs", 3)
+    result = dovetail(*arguments, "--json", tmp_path / "found.json")
+    assert result.exit_code == 0, result.output
+    assert "A: " in result.stdout
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["a"]["backends"], found["b"]["backends"]) == ("CpuRef", "CpuAcc")
+    assert [row["backends"] for row in found["layers"]] == [["CpuRef", "CpuAcc"]] * 4
+    assert found["runs"] == 3
+    assert found["a"]["run_seconds"]["count"] == 3
+    assert len({note for one in found["inputs"] for note in one.values()}) == 3  # a seed for each
+    assert found["outputs"][0]["elements"] == 12
+
+
+def test_runs_are_summed_up(dovetail: Invoke, saved: Saved) -> None:
+    """The mean error of each run, as TensorFlow's inference_diff sums them up."""
+    found = found_by(dovetail("diff", saved("a"), saved("b", "Mul(a, more)"), "-b", "CpuRef", "--runs", 4, "--json"))
+    images = [np.random.default_rng(seed).standard_normal(4, np.float32).astype(np.float64) for seed in range(4)]
+    errors = [np.abs(np.maximum(2 * x + 1, 0) - np.maximum(2.5 * x, 0)) for x in images]
+    means = [error.mean() for error in errors]
+    told = found["outputs"][0]["mean_abs_of_runs"]
+    np.testing.assert_allclose(told["minimum"], min(means), rtol=1e-5)
+    np.testing.assert_allclose(told["maximum"], max(means), rtol=1e-5)
+    np.testing.assert_allclose(told["deviation"], np.std(means), rtol=1e-5)
+    np.testing.assert_allclose(found["outputs"][0]["mean_abs"], np.mean(means), rtol=1e-5)
+    np.testing.assert_allclose(found["outputs"][0]["max_abs"], np.max(errors), rtol=1e-5)
+
+
+def test_tolerance_decides(dovetail: Invoke, saved: Saved, ones: Path) -> None:
+    arguments = ("diff", saved("a"), saved("b", "Add(a, more)"), "-b", "CpuRef", "-i", ones)  # off by 0.25 of 5
+    assert dovetail(*arguments, "--tolerance", 0.051).exit_code == 0
+    assert dovetail(*arguments, "--tolerance", 0.049).exit_code == 1
+    assert "not equal" in dovetail(*arguments, "--tolerance", 0).stdout
+
+
+def test_what_is_not_finite_is_counted(dovetail: Invoke, saved: Saved, ones: Path) -> None:
+    a = saved("a", "Div(a, nothing)")  # infinite
+    b = saved("b", "Mul(a, nan)")
+    found = found_by(dovetail("diff", a, b, "-b", "CpuRef", "-i", ones, "--layers", "--json"))
+    (second,) = [row for row in found["layers"] if row["name"] == "second"]
+    assert (second["infinite"], second["nan"], second["unlike"]) == ([4, 0], [0, 4], 4)
+    assert second["is_within"] is False
+    assert found["parts_at"] == "second"
+    same = dovetail("diff", a, a, "-b", "CpuRef", "-i", ones)
+    assert same.exit_code == 0, same.output
+    assert "infinite: 4 in A, 4 in B" in same.stdout
+
+
+def test_a_layer_of_another_name_is_looked_through(dovetail: Invoke, saved: Saved, ones: Path) -> None:
+    b = saved("b", "Add(a, more)", change=("[second] b", "[other] b"))
+    result = dovetail("diff", saved("a"), b, "-b", "CpuRef", "-i", ones, "--layers")
+    assert result.exit_code == 1
+    assert "layers that were not compared: 1 of A alone, 1 of B alone" in result.stdout
+    assert "they part first at layer 'third'" in result.stdout  # the first that both have
+
+
+def test_names_that_only_one_has(dovetail: Invoke, saved: Saved, adder: Path, tmp_path: Path) -> None:
+    model = onnx.load(adder)
+    del model.graph.output[1]
+    del model.graph.node[1]
+    onnx.save(model, tmp_path / "less.onnx")
+    result = dovetail("diff", adder, tmp_path / "less.onnx", "-b", "CpuRef", "--layers")
+    assert result.exit_code == 1
+    assert "only A has the output negative" in result.stdout
+    assert "layers that were not compared: 1 of A alone" in result.stdout
+    assert result.stdout.splitlines()[-1] == "what could be compared is within the tolerance"
+    assert found_by(dovetail("diff", tmp_path / "less.onnx", adder, "-b", "CpuRef", "--json"))["only_in_b"]["outputs"] == [
+        "negative"
+    ]
+
+
+def test_inputs_and_outputs_of_other_names_go_by_position(dovetail: Invoke, saved: Saved) -> None:
+    renamed = saved("b", change=(" x)", " other)"))
+    model = onnx.load(renamed)
+    model.graph.node[0].input[0] = "other"
+    model.graph.node[3].output[0] = model.graph.output[0].name = "z"
+    onnx.save(model, renamed)
+    result = dovetail("diff", saved("a"), renamed, "-b", "CpuRef")
+    assert result.exit_code == 0, result.output
+    assert "y | z" in result.stdout
+
+
+def test_shapes_of_outputs_that_differ(dovetail: Invoke, tmp_path: Path) -> None:
+    paths = []
+    for name, axis in (("a", 0), ("b", 1)):
+        text = """<ir_version: 8, opset_import: ["" : 18]> g (float[2,3] x) => (float[N] y)
+            { [sum] y = ReduceSum<keepdims=0>(x, axes) }"""
+        model = onnx.parser.parse_model(text)
+        model.graph.initializer.append(numpy_helper.from_array(np.array([axis]), "axes"))
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(model, paths[-1])
+    result = dovetail("diff", *paths, "-b", "CpuRef", "--layers")
+    assert result.exit_code == 1
+    assert "shapes [3] and [2]" in result.stdout
+    assert "layers that were not compared: 1 of other shapes" in result.stdout
+    found = found_by(dovetail("diff", *paths, "-b", "CpuRef", "--layers", "--json"))
+    assert [row["shapes"] for row in found["outputs"] + found["other_shapes"]] == [[[3], [2]]] * 2
+
+
+# -- what is given ---------------------------------------------------------------------------------
+
+
+def test_inputs_that_do_not_fit_are_refused(dovetail: Invoke, saved: Saved, adder: Path) -> None:
+    shapes = dovetail("diff", saved("a"), saved("b", size=5), "-b", "CpuRef")
+    assert shapes.exit_code == 2
+    assert "input 'x' is float32[4] in A, but float32[5] in B" in shapes.stderr
+    count = dovetail("diff", saved("a"), adder, "-b", "CpuRef")
+    assert count.exit_code == 2
+    assert "the inputs of A are x, those of B a, b: these cannot be fed alike" in count.stderr
+
+
+def test_a_second_model_or_backends_are_needed(dovetail: Invoke, saved: Saved) -> None:
+    result = dovetail("diff", saved("a"), "-b", "CpuRef")
+    assert result.exit_code == 2
+    assert "--against" in result.stderr
+
+
+def test_several_runs_need_random_inputs(dovetail: Invoke, saved: Saved, ones: Path) -> None:
+    result = dovetail("diff", saved("a"), saved("b"), "-i", ones, "--runs", 2)
+    assert result.exit_code == 2
+    assert "no input is random" in result.stderr
+
+
+def test_a_model_that_is_refused(dovetail: Invoke, saved: Saved, tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"no model")
+    for arguments in ((saved("a"), tmp_path / "broken.onnx"), (tmp_path / "broken.onnx", saved("a"))):
+        result = dovetail("diff", *arguments, "-b", "CpuRef")
+        assert result.exit_code == 1
+        assert "broken.onnx" in result.stderr
+        assert result.stdout == ""
+    assert dovetail("diff", saved("a"), tmp_path / "absent.onnx").exit_code == 1
+
+
+def test_sizes_and_options_go_to_those_that_know_them(dovetail: Invoke, saved: Saved) -> None:
+    a, b = saved("a", size="N"), saved("b", size="M")
+    result = dovetail("diff", a, b, "-b", "CpuRef", "--shape", "N=4", "--shape", "M=4", "--json")
+    assert result.exit_code == 0, result.output
+    assert found_by(result)["outputs"][0]["elements"] == 4
+    unknown = dovetail("diff", a, b, "-b", "CpuRef", "--shape", "K=4")
+    assert unknown.exit_code == 2
+    assert "--shape K=" in unknown.stderr
+    scalar = dovetail("diff", a, "-b", "CpuRef", "--against", "CpuAcc,CpuRef", "--option", "CpuAcc.isa=scalar")
+    assert scalar.exit_code == 0, scalar.output
+    wrong = dovetail("diff", a, "-b", "CpuRef", "--against", "CpuAcc,CpuRef", "--option", "CpuAccc.isa=scalar")
+    assert wrong.exit_code == 1
+
+
+def test_ctrl_c_ends_it(dovetail: Invoke, saved: Saved, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: Any, feeds: Any, **others: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LoadedNetwork, "run", interrupt)
+    result = dovetail("diff", saved("a"), saved("b"), "-b", "CpuRef")
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "interrupted"
+
+
+# -- quantized networks ----------------------------------------------------------------------------
+
+STEP = Quantization((0.05,), (3,))
+
+
+def product(quantized: bool, *, is_wrong: bool = False) -> Network:
+    """x @ W in real numbers, or in integers of 0.05 each, with integers in and real numbers out."""
+    network = Network("product")
+    weights = np.linspace(-1, 1, 24, dtype=np.float32).reshape(6, 4) * (2 if is_wrong else 1)
+    if not quantized:
+        x = network.input("x", (2, 6))
+        network.output(network.relu(network.matmul(network.relu(x, name="positive"), weights, name="product"), name="act"), "y")
+        return network
+    x = network.input("x", (2, 6), DType.INT8, STEP)
+    positive = network.relu(x, name="positive")
+    real = network.dequantize(positive, STEP, name="real")
+    result = network.quantize(network.matmul(real, weights, name="inside"), STEP, name="product")
+    network.output(network.dequantize(network.relu(result, name="act"), STEP, name="out"), "y")
+    return network
+
+
+def compare(a: Network, b: Network, tolerance: float | None = None) -> Comparison:
+    sides = [Side(Path(name), network, ["CpuRef"], {}) for name, network in (("a", a), ("b", b))]
+    with load_network(a, "CpuRef") as loaded_a, load_network(b, "CpuRef") as loaded_b:
+        feeding = Feeding.of((loaded_a.inputs, loaded_b.inputs), ({}, {}), all_random=True)
+        (spec,) = feeding.given
+        integers = np.arange(-60, 60, 10, dtype=np.int8).reshape(2, 6)
+        array = integers if spec.dtype is DType.INT8 else (integers * 0.05).astype(np.float32)
+        comparison = Comparison(*sides, loaded_a, loaded_b, [feeding.both({"x": array})], tolerance, None)
+        comparison.compare_outputs(lambda: None)
+        for group in comparison.layer_groups():
+            comparison.compare_layers(group, lambda: None)
+    return comparison
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_a_float_network_against_its_quantized_one(is_swapped: bool) -> None:
+    """Integers are compared as what they stand for: they are half a step apart at most."""
+    sides = [product(False), product(True)]
+    comparison = compare(*(reversed(sides) if is_swapped else sides))
+    assert comparison.is_within
+    assert comparison.parting is None
+    rows = {row.names[0]: row for row in comparison.layers}
+    assert list(rows) == ["positive", "product", "act"]
+    assert {spec.dtype for spec in rows["product"].specs} == {DType.FLOAT32, DType.INT8}
+    for name in ("product", "act"):
+        found = rows[name].difference
+        assert found is not None
+        assert 0 < found.max_abs <= 0.05 / 2 + 1e-6
+        assert rows[name].tolerance == ONE_QUANTIZED
+    positive = rows["positive"].difference
+    assert positive is not None
+    assert positive.max_abs < 1e-6
+
+
+def test_a_quantized_network_with_a_wrong_layer_parts_there() -> None:
+    comparison = compare(product(False), product(True, is_wrong=True))
+    assert not comparison.is_within
+    assert comparison.parting == "product"
+    assert compare(product(True), product(True)).outputs[0].tolerance == QUANTIZED
+
+
+def test_random_inputs_are_made_for_the_quantized_network() -> None:
+    with load_network(product(False), "CpuRef") as a, load_network(product(True), "CpuRef") as b:
+        feeding = Feeding.of((a.inputs, b.inputs), ({}, {}), all_random=True)
+        assert feeding.is_swapped
+        integers = np.arange(12, dtype=np.int8).reshape(2, 6)
+        ours, theirs = feeding.both({"x": integers})
+        np.testing.assert_allclose(ours["x"], (integers - 3.0) * 0.05, rtol=1e-6)
+        assert theirs["x"] is integers
+        given = Feeding.of((a.inputs, b.inputs), ({}, {}), all_random=False)
+        assert not given.is_swapped
+        ours, theirs = given.both({"x": np.array([[0.05, -0.1, 0.074, 100, -100, 0]] * 2, np.float32)})
+        np.testing.assert_array_equal(theirs["x"][0], [4, 1, 4, 127, -128, 3])
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def spec(dtype: DType, quantization: Quantization | None = None) -> TensorSpec:
+    return TensorSpec("t", (2, 2), dtype, quantization)
+
+
+def test_numbers_of_a_difference() -> None:
+    found = Difference()
+    found.add(np.array([3.0, -4.0, 0.0, np.nan, np.inf]), np.array([3.0, -2.0, 1.0, np.nan, -np.inf]))
+    assert (found.elements, found.different, found.unlike) == (5, 3, 1)
+    assert (found.nan, found.infinite) == ([1, 1], [1, 1])
+    assert (found.max_abs, found.mean_abs, found.max_relative) == (2.0, 1.0, 0.5)
+    assert found.snr == pytest.approx(10 * math.log10(25 / 5))
+    assert found.cosine == pytest.approx(17 / math.sqrt(25 * 14))
+    assert found.is_beyond(100)
+    json.dumps(found.as_dict(), allow_nan=False)
+
+
+def test_nothing_zero_and_all_infinite_have_numbers_too() -> None:
+    empty, zeros, wrong = Difference(), Difference(), Difference()
+    empty.add(np.empty(0), np.empty(0))
+    zeros.add(np.zeros(3), np.zeros(3))
+    wrong.add(np.zeros(3), np.ones(3))
+    assert [one.cosine for one in (empty, zeros, wrong)] == [1, 1, 0]
+    assert [one.snr for one in (empty, zeros, wrong)] == [math.inf, math.inf, -math.inf]
+    assert [one.is_beyond(0.1) for one in (empty, zeros, wrong)] == [False, False, True]
+    for one in (empty, zeros, wrong):
+        json.dumps(one.as_dict(), allow_nan=False)
+
+
+def test_what_tensors_stand_for() -> None:
+    per_axis = Quantization((0.5, 2.0), (1, 0), axis=1)
+    np.testing.assert_array_equal(real_values(np.array([[3, 3]], np.int8), spec(DType.INT8, per_axis)), [[1, 6]])
+    np.testing.assert_array_equal(real_values(np.array(5, np.int8), spec(DType.INT8, STEP)), 0.1)
+    np.testing.assert_array_equal(real_values(np.array([0x3F80], np.uint16), spec(DType.BFLOAT16)), [1.0])
+
+
+def test_tolerances_go_by_type() -> None:
+    plain, mixed, both = (False, False), (False, True), (True, True)
+    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT32), plain) == 1e-4
+    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT16), plain) == 5e-3
+    assert default_tolerance(spec(DType.FLOAT32), spec(DType.INT8, STEP), mixed) == ONE_QUANTIZED
+    assert default_tolerance(spec(DType.INT8, STEP), spec(DType.INT8, STEP), both) == QUANTIZED
+    assert default_tolerance(spec(DType.INT64), spec(DType.INT64), both) == 0
+
+
+def test_one_step_of_a_quantized_tensor_is_allowed() -> None:
+    found = Difference(step=0.1)
+    found.add(np.array([0.1, 0.2]), np.array([0.2, 0.3]))
+    assert not found.is_beyond(QUANTIZED)
+    found.add(np.array([0.1]), np.array([0.35]))
+    assert found.is_beyond(QUANTIZED)
+
+
+def test_names_are_paired() -> None:
+    assert paired(["a", "b"], ["b", "a"], by_position=True).pairs == (("a", "a"), ("b", "b"))
+    assert paired(["a", "b"], ["c", "a"], by_position=True).pairs == (("a", "a"), ("b", "c"))
+    apart = paired(["a", "b"], ["c", "a"], by_position=False)
+    assert (apart.pairs, apart.only_a, apart.only_b) == ((("a", "a"),), ("b",), ("c",))
+
+
+def test_layers_are_shown_in_groups() -> None:
+    assert groups("abcde", {"a": 4, "b": 4, "c": 9, "d": 1}, 8) == [["a", "b"], ["c"], ["d", "e"]]
+
+
+def test_names_with_sizes_and_options() -> None:
+    network = Network("sizes")
+    network.output(network.input("x", ("N", 3)), "y")
+    assert names_with_sizes(network) == {"x", "N"}
+    options = {"CpuAcc": {"isa": "scalar"}, "Other": {}}
+    assert options_for(options, ["CpuRef"], [["CpuRef"], ["CpuAcc?", "CpuRef"]]) == {"Other": {}}
+    assert options_for(options, ["CpuAcc:0"], [["CpuAcc:0"]]) == options
+    assert options_for(None, ["CpuAcc"], []) is None
