@@ -105,13 +105,15 @@ cdef class NetworkRunner:
         """
         if outputs is not None:
             return self._run_chosen(feeds, outputs, timeout)
-        cdef dict results = None
+        cdef dict results
+        cdef bint done = False
         cdef unsigned long thread = self._enter()
         try:
             results = self._run(feeds, timeout)
+            done = True
         finally:        # and no `except` beside it, which takes time to enter
             self._leave(thread)
-            if results is None:
+            if not done:
                 self._raise_typed(sys.exc_info()[1])
         return results
 
@@ -336,7 +338,8 @@ cdef class NetworkRunner:
         cdef bint plain = self._profile is None and not plan.serial_locks and plan.n_queues == 0
         if timeout is not None:
             deadline = self._deadline(timeout)
-        context.exception = None
+        if context.exception is not None:
+            context.exception = None
         if plain:
             with nogil:
                 status = context.run(deadline, on_main)
