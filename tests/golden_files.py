@@ -41,13 +41,13 @@ class Golden(NamedTuple):
     one_operator: bool
 
 
-def of_networks(suffix: str) -> list[Path]:
-    """List the golden files of whole networks."""
+def of_networks(suffix: str) -> list[str]:
+    """List the golden files of whole networks, by their places in the folder of models."""
     found = []
     for path in sorted(MODELS.glob("*/*.golden.npz")) if MODELS.is_dir() else ():
         with np.load(path) as held:
             if "meta" in held.files and json.loads(str(held["meta"]))["model"].endswith(suffix):
-                found.append(path)
+                found.append(str(path.relative_to(MODELS)))
     return found
 
 
@@ -60,8 +60,9 @@ def of_operators(folder: Path) -> list[str]:
         return sorted({name.rpartition("/")[0] for name in held.files})
 
 
-def network(path: Path) -> Golden:
+def network(name: str) -> Golden:
     """Read the golden file of a whole network."""
+    path = MODELS / name
     with np.load(path) as held:
         arrays = {name: held[name] for name in held.files}
     meta = json.loads(str(arrays["meta"]))

@@ -160,7 +160,7 @@ def _lstm(
 ) -> OutputSlot:
     """Add one direction of an LSTM; return the sequence of its hidden states."""
     normalizes = at.norms is not None and call.optional(at.norms + 3) is not None
-    if normalizes and not call.dtype_of(x).is_float:
+    if normalizes and not call.dtype_of(call.input(0)).is_float:
         raise Unsupported("it is quantized and normalizes what goes into its gates")  # in few steps, which shows
     coupled = call.optional(at.weights) is None
     function, alpha, beta = call.choice("fused_activation_function", _FUNCTIONS)
