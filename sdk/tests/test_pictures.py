@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from dovetail import DType, Quantization
+from dovetail.graph.meaning import Meaning
 from dovetail_sdk.pictures import PictureSettings, picture_tensor, place_for, to_bfloat16
 
 # 2 rows, 3 columns, RGB: every value differs, so that every mistake in the order shows.
@@ -90,9 +91,27 @@ def test_integers_take_the_pixels_as_they_are(picture: Path) -> None:
 
 def test_quantized_input(picture: Path) -> None:
     quantization = Quantization.per_tensor(1 / 255, -128)
-    tensor, note = picture_tensor(picture, "x", (1, "H", "W", 3), DType.INT8, quantization, PictureSettings())
+    settings = PictureSettings(scale=(1 / 255,))
+    tensor, note = picture_tensor(picture, "x", (1, "H", "W", 3), DType.INT8, quantization, settings)
     np.testing.assert_array_equal(tensor, (PIXELS.astype(int) - 128).astype(np.int8)[np.newaxis])
     assert "quantized to int8" in note
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(DType.INT8, -128), (DType.UINT8, 0)])
+def test_eight_bits_hold_a_pixel_whatever_they_stand_for(picture: Path, dtype: DType, least: int) -> None:
+    quantization = Quantization.per_tensor(0.01, 3)
+    tensor, _ = picture_tensor(picture, "x", (1, "H", "W", 3), dtype, quantization, PictureSettings())
+    np.testing.assert_array_equal(tensor.astype(int), PIXELS.astype(int)[np.newaxis] + least)
+
+
+def test_the_model_says_how_pixels_are_scaled(picture: Path) -> None:
+    meaning = Meaning(mean=(100.0, 110.0, 120.0), deviation=(2.0, 4.0, 8.0))
+    shape = (1, "H", "W", 3)
+    tensor, note = picture_tensor(picture, "x", shape, DType.FLOAT32, None, PictureSettings(), meaning)
+    np.testing.assert_allclose(tensor[0], (PIXELS - [100.0, 110.0, 120.0]) / [2.0, 4.0, 8.0], rtol=1e-6)
+    assert "(pixel - [100, 110, 120]) * [0.5, 0.25, 0.125]" in note
+    told, _ = picture_tensor(picture, "x", shape, DType.FLOAT32, None, PictureSettings(mean=(0.0,)), meaning)
+    np.testing.assert_allclose(told[0], PIXELS / 255, rtol=1e-6)
 
 
 def test_picture_is_resized_and_turned_gray(picture: Path) -> None:

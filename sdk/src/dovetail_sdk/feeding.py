@@ -16,6 +16,7 @@ from .pictures import SUFFIXES, PictureSettings, picture_tensor, to_bfloat16
 
 if TYPE_CHECKING:
     from dovetail import DType, Quantization
+    from dovetail.graph.meaning import Meaning
     from dovetail.graph.tensor import Dimension
 
 Array = npt.NDArray[Any]
@@ -30,6 +31,7 @@ class InputSpec:
     shape: tuple[Dimension, ...]
     dtype: DType
     quantization: Quantization | None = None
+    meaning: Meaning | None = None
 
     def __str__(self) -> str:
         return f"{self.name!r} {self.dtype}[{', '.join(map(str, self.shape))}]"
@@ -61,7 +63,9 @@ class Feeds:
             self.arrays[name] = array
 
 
-def input_specs(specs: Iterable[Any], fixed: dict[str, Any]) -> list[InputSpec]:
+def input_specs(
+    specs: Iterable[Any], fixed: dict[str, Any], meanings: Mapping[str, Meaning] | None = None
+) -> list[InputSpec]:
     """Describe the inputs of a loaded network, with the sizes that were given put in."""
     given = list(specs)
     sizes: dict[Any, Any] = {name: size for name, size in fixed.items() if isinstance(size, int)}
@@ -70,7 +74,8 @@ def input_specs(specs: Iterable[Any], fixed: dict[str, Any]) -> list[InputSpec]:
     result = []
     for spec in given:
         shape = fixed[spec.name] if spec.name in fixed else (sizes.get(size, size) for size in spec.shape)
-        result.append(InputSpec(spec.name, tuple(shape), spec.dtype, getattr(spec, "quantization", None)))
+        meaning = (meanings or {}).get(spec.name)
+        result.append(InputSpec(spec.name, tuple(shape), spec.dtype, getattr(spec, "quantization", None), meaning))
     return result
 
 
@@ -188,7 +193,7 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings) -> tuple[Arra
             return _cast(spec, arrays[name], f"{source}[{name}]")
         raise click.UsageError(f"{source} has no array {spec.name!r}; it has {', '.join(map(repr, arrays)) or 'none'}")
     if suffix in SUFFIXES:
-        array, note = picture_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, settings)
+        array, note = picture_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, settings, spec.meaning)
         return array, f"{source}: {note}"
     raise click.UsageError(f"{source} is neither .npy, .npz nor a picture ({', '.join(sorted(SUFFIXES))})")
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from dovetail import DType, Quantization
+    from dovetail.graph.meaning import Meaning
     from dovetail.graph.tensor import Dimension
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
@@ -25,15 +26,18 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 class PictureSettings:
     """How pixels become numbers: value = (pixel - mean) * scale, pixels being 0 to 255.
 
+    Where neither mean nor scale is given, the model may say; else the 256 values of a pixel are
+    those of an integer of 8 bits, and of a real number 0 to 1.
+
     Attributes:
-        mean: One number, or one per channel.
+        mean: One number, or one per channel; None for 0.
         scale: The same; None for 1/255 where the values are real numbers, and for 1 where they are
             the integers themselves.
         layout: "nchw", "nhwc", or "auto" to go by where the number of channels stands.
         channels: "rgb" or "bgr".
     """
 
-    mean: tuple[float, ...] = (0.0,)
+    mean: tuple[float, ...] | None = None
     scale: tuple[float, ...] | None = None
     layout: str = "auto"
     channels: str = "rgb"
@@ -85,6 +89,7 @@ def picture_tensor(
     dtype: DType,
     quantization: Quantization | None,
     settings: PictureSettings,
+    meaning: Meaning | None = None,
 ) -> tuple[npt.NDArray[Any], str]:
     """Read a picture into a tensor; return it and a sentence that tells what was done to it.
 
@@ -98,10 +103,9 @@ def picture_tensor(
         pixels = pixels[..., [2, 1, 0, *range(3, place.channels)]]
     if place.channels > 1:
         steps.append(("BGR" if settings.channels == "bgr" else "RGB") + ("A" if place.channels == 4 else ""))
-    is_real = dtype.is_float or quantization is not None
-    scale = settings.scale if settings.scale is not None else ((1 / 255,) if is_real else (1.0,))
-    values = (pixels - _per_channel("--mean", settings.mean, place.channels)) * _per_channel("--scale", scale, place.channels)
-    steps.append(f"(pixel - {_numbers(settings.mean)}) * {_numbers(scale)}")
+    mean, scale, quantization = _scaling(settings, dtype, quantization, meaning)
+    values = (pixels - _per_channel("--mean", mean, place.channels)) * _per_channel("--scale", scale, place.channels)
+    steps.append(f"(pixel - {_numbers(mean)}) * {_numbers(scale)}")
     tensor, conversion = _converted(values, dtype, quantization)
     steps.append(conversion)
     if place.layout == "nchw":
@@ -112,6 +116,20 @@ def picture_tensor(
         tensor = tensor[np.newaxis]
     layout = place.layout.upper().removeprefix("" if place.rank == 4 else "N")
     return np.ascontiguousarray(tensor), f"{', '.join(steps)}, {layout} [{', '.join(map(str, tensor.shape))}]"
+
+
+def _scaling(
+    settings: PictureSettings, dtype: DType, quantization: Quantization | None, meaning: Meaning | None
+) -> tuple[tuple[float, ...], tuple[float, ...], Quantization | None]:
+    """Return mean and scale of the pixels, and how the result is quantized; None: it is as it is."""
+    if settings.mean is None and settings.scale is None:
+        if meaning is not None and meaning.mean:
+            return meaning.mean, tuple(1 / one for one in meaning.deviation), quantization
+        if quantization is not None and dtype.bits == 8:
+            return (float(-dtype.limits[0]),), (1.0,), None
+    is_real = dtype.is_float or quantization is not None
+    scale = settings.scale if settings.scale is not None else ((1 / 255,) if is_real else (1.0,))
+    return settings.mean or (0.0,), scale, quantization
 
 
 def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:

@@ -1,6 +1,7 @@
 """The tables of a TensorFlow Lite file, as far as the parser reads them.
 
-Source: `schema.fbs` of TensorFlow Lite, version 3, as of LiteRT 2.3.0.
+Sources: `schema.fbs` of TensorFlow Lite, version 3, as of LiteRT 2.3.0; `metadata_schema.fbs` of
+TensorFlow Lite Support.
 """
 
 from __future__ import annotations
@@ -42,6 +43,17 @@ TABLES = {
     "Metadata": "name:string buffer:u32",
     "SignatureDef": "inputs:[TensorMap] outputs:[TensorMap] signature_key:string - subgraph_index:u32",
     "TensorMap": "name:string tensor_index:u32",
+    "ModelMetadata": "name:string description:string version:string subgraph_metadata:[SubGraphMetadata]",
+    "SubGraphMetadata": (
+        "name:string description:string input_tensor_metadata:[TensorMetadata] output_tensor_metadata:[TensorMetadata]"
+    ),
+    "TensorMetadata": (
+        "name:string description:string dimension_names:[string] - process_units:[ProcessUnit] - "
+        "associated_files:[AssociatedFile]"
+    ),
+    "ProcessUnit": "options_type:u8 options:union",
+    "NormalizationOptions": "mean:[f32] std:[f32]",
+    "AssociatedFile": "name:string description:string type:i8",
     "Conv2DOptions": (
         "padding:i8 stride_w:i32 stride_h:i32 fused_activation_function:i8 dilation_w_factor:i32=1 "
         "dilation_h_factor:i32=1 quantized_bias_type:i8"

@@ -17,6 +17,7 @@ from .call import Call
 from .expansion import Expansion
 from .flatbuffer import BrokenFile, Table, Tables
 from .malformed import malformed
+from .metadata import meanings
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .registry import Operator, find
 from .schema import OPERATORS, OPTIONS, OPTIONS_2
@@ -74,6 +75,9 @@ class Translation:
         if self._unsupported:
             raise report(self._unsupported, self._file.origin)
         self._variables.keep()
+        hidden = {name for state in self._network.states.values() for name in (state.name, state.output)}
+        ends = ([layer.name for layer in end if layer.name not in hidden] for end in (self._network.inputs, self._network.outputs))
+        self._network.meanings = meanings(self._file, *ends)
         return self._network
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..graph.graph import Graph
 from ..graph.held_arrays import held_array
 from ..graph.layer import OutputSlot
+from ..graph.meaning import Meaning
 from ..graph.state import State
 from ..graph.tensor import Dimension, DType, Quantization
 from ..ground.errors import ErrorCode, GraphError
@@ -100,9 +101,11 @@ class Network(_Builders):
 
     Attributes:
         files: All files that it was read from, where its parser says so.
+        meanings: What inputs and outputs stand for, by name, where the file says so.
     """
 
     files: tuple[str, ...] = ()
+    meanings: Mapping[str, Meaning] = {}
 
     def state(
         self,

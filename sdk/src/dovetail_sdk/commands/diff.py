@@ -57,7 +57,7 @@ def command(
     json_file: Path | None,
     inputs: tuple[str, ...],
     seed: int,
-    mean: tuple[float, ...],
+    mean: tuple[float, ...] | None,
     scale: tuple[float, ...] | None,
     layout: str,
     channels: str,

@@ -60,9 +60,8 @@ MAX_ROWS = 8
 @click.option(
     "--mean",
     type=numbers_of,
-    default=(0.0,),
     metavar="NUMBERS",
-    help="Pictures: value = (pixel - mean) * scale; one number or one per channel. Default: 0.",
+    help="Pictures: value = (pixel - mean) * scale; one number or one per channel. Default: as the model says, else 0.",
 )
 @click.option("--scale", type=numbers_of, metavar="NUMBERS", help="Pictures: see --mean. Default: 1/255, for plain integers 1.")
 @click.option(
@@ -96,7 +95,7 @@ def command(
     timeout: float | None,
     top: int,
     seed: int,
-    mean: tuple[float, ...],
+    mean: tuple[float, ...] | None,
     scale: tuple[float, ...] | None,
     layout: str,
     channels: str,
@@ -120,13 +119,14 @@ def command(
         if output is not None and output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
             raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
         settings = PictureSettings(mean, scale, layout, channels)
-        feeds = feeds_for(input_specs(loaded.inputs, shapes), inputs, settings, seed)
+        feeds = feeds_for(input_specs(loaded.inputs, shapes, network.meanings), inputs, settings, seed)
         tell_assumed(feeds.assumed)
         for name, note in feeds.notes.items():
             click.echo(f"{name} <- {note}")
         with working(f"running {model.name}"):
             results = loaded.run(feeds.arrays, timeout=timeout)
-        _show(loaded, results, top)
+        labels = {name: meaning.labels for name, meaning in network.meanings.items()}
+        _show(loaded, results, top, labels)
     if output is not None:
         save(output, results)
         click.echo(f"written to {output}")
@@ -202,7 +202,9 @@ def write_npz(file: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
-def _show(loaded: LoadedNetwork, results: Mapping[str, npt.NDArray[Any]], top: int) -> None:
+def _show(
+    loaded: LoadedNetwork, results: Mapping[str, npt.NDArray[Any]], top: int, labels: Mapping[str, Sequence[str]]
+) -> None:
     from ..rendering import show
 
     dtypes = {spec.name: spec.dtype.label for spec in loaded.outputs}
@@ -210,7 +212,7 @@ def _show(loaded: LoadedNetwork, results: Mapping[str, npt.NDArray[Any]], top: i
     for name, array in results.items():
         if top and is_classification(array.shape):
             scores = array.reshape(len(array), -1)
-            show(classes_table(name, scores, top, bfloat16=dtypes[name] == "bfloat16"))
+            show(classes_table(name, scores, top, labels.get(name, ()), bfloat16=dtypes[name] == "bfloat16"))
 
 
 def outputs_table(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, str]) -> Any:
@@ -233,16 +235,18 @@ def is_classification(shape: Sequence[int]) -> bool:
     return len(shape) >= 2 and shape[0] >= 1 and math.prod(shape[1:]) == max(shape[1:]) >= 2
 
 
-def classes_table(name: str, scores: npt.NDArray[Any], top: int, *, bfloat16: bool = False) -> Any:
-    """Build the table of the best classes of each row."""
+def classes_table(
+    name: str, scores: npt.NDArray[Any], top: int, labels: Sequence[str] = (), *, bfloat16: bool = False
+) -> Any:
+    """Build the table of the best classes of each row, with their names where these are known."""
     from ..rendering import table
     from ..statistics import as_real, top_classes
 
     rows = [
-        (str(number) if place == 0 else "", str(index), f"{value:.6g}")
+        (str(number) if place == 0 else "", str(index), f"{value:.6g}", labels[index] if index < len(labels) else "")
         for number, row in enumerate(as_real(scores[:MAX_ROWS], bfloat16=bfloat16))
         for place, (index, value) in enumerate(top_classes(row, top))
     ]
     if len(scores) > MAX_ROWS:
-        rows.append(("...", "", ""))
-    return table((f"{name}: row", "class", "value"), rows, right=("class", "value"))
+        rows.append(("...", "", "", ""))
+    return table((f"{name}: row", "class", "value", "label" if labels else ""), rows, right=("class", "value"))

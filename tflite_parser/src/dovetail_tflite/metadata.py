@@ -1,0 +1,101 @@
+"""Read what a file says of its inputs and outputs: how pictures are scaled, names of classes.
+
+Source: `metadata_schema.fbs` of TensorFlow Lite Support, file identifier M001. It is a FlatBuffer in
+a buffer of the model; the files that it names lie in a ZIP archive behind the model.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dovetail.graph.meaning import Meaning
+from dovetail.ground.logs import Log
+
+from .flatbuffer import BrokenFile, Bytes, Table, Tables
+from .model_file import ModelFile
+
+_log = Log("dovetail")
+_ENTRY = "TFLITE_METADATA"
+_NORMALIZATION = 1
+"""Of the union of process units."""
+_AXIS_LABELS, _VALUE_LABELS = 2, 3
+"""Of the types of associated files."""
+_LARGEST_FILE = 1 << 20
+"""Bytes of a file of labels."""
+_TROUBLE = (ArithmeticError, AttributeError, LookupError, NotImplementedError, OSError, RuntimeError, ValueError)
+"""What is raised by what is broken; encrypted archives raise a RuntimeError."""
+
+
+def meanings(file: ModelFile, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, Meaning]:
+    """Return what the file says of inputs and outputs, by name.
+
+    A model runs without it: what is damaged is left out, and the log says so.
+
+    Args:
+        file: The model.
+        inputs: Names of its inputs, in order.
+        outputs: Names of its outputs, in order.
+    """
+    try:
+        root = _root(file)
+        return {} if root is None else dict(_found(file, root, inputs, outputs))
+    except (BrokenFile, zipfile.BadZipFile, *_TROUBLE) as error:
+        _log.warning("%s: its metadata are left out, being damaged: %s", file.origin, error)
+        return {}
+
+
+def _root(file: ModelFile) -> Table | None:
+    entries = file.root.tables("metadata")
+    for index in range(len(entries)):
+        if entries[index].text("name") == _ENTRY:
+            data = file.buffers[entries[index].number("buffer")].vector("data")
+            return Table.root(_aligned(data), "ModelMetadata") if len(data) else None
+    return None
+
+
+def _aligned(data: Bytes) -> Bytes:
+    return np.ascontiguousarray(data).copy()
+
+
+def _found(file: ModelFile, root: Table, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[tuple[str, Meaning]]:
+    subgraphs = root.tables("subgraph_metadata")
+    if not len(subgraphs):
+        return
+    for end, names in (("input_tensor_metadata", inputs), ("output_tensor_metadata", outputs)):
+        tensors: Tables = subgraphs[0].tables(end)
+        for name, index in zip(names, range(len(tensors)), strict=False):
+            meaning = _meaning(file, tensors[index])
+            if meaning != Meaning():
+                yield name, meaning
+
+
+def _meaning(file: ModelFile, tensor: Table) -> Meaning:
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    units = tensor.tables("process_units")
+    for index in range(len(units)):
+        if units[index].number("options_type") == _NORMALIZATION:
+            options = units[index].table("options", "NormalizationOptions")
+            if options is not None:
+                mean, deviation = (tuple(options.vector(part).tolist()) for part in ("mean", "std"))
+    if not (len(mean) == len(deviation) and np.isfinite([*mean, *deviation]).all() and all(deviation)):
+        raise BrokenFile(f"pictures are scaled by mean {mean} and deviation {deviation}")
+    labels: tuple[str, ...] = ()
+    associated = tensor.tables("associated_files")
+    for index in range(len(associated)):
+        if associated[index].number("type") in (_AXIS_LABELS, _VALUE_LABELS) and not labels:
+            labels = _lines(file.data, associated[index].text("name"))
+    return Meaning(labels, mean, deviation)
+
+
+def _lines(data: Bytes, name: str) -> tuple[str, ...]:
+    """Return the lines of a file in the archive behind a model."""
+    with zipfile.ZipFile(io.BytesIO(data.data)) as archive, archive.open(name) as member:
+        text = member.read(_LARGEST_FILE + 1)  # whatever size the archive states
+    if len(text) > _LARGEST_FILE:
+        raise BrokenFile(f"file {name!r} has more than {_LARGEST_FILE} bytes")
+    return tuple(text.decode("utf-8", "replace").splitlines())
