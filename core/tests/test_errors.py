@@ -35,3 +35,12 @@ def test_errors_survive_pickling_and_copying(cls):
 def test_the_text_has_code_message_and_next_step():
     error = dovetail.InputError("input 'x' is float64", code=ErrorCode.INPUT_DTYPE, hint="convert it")
     assert str(error) == "[INPUT_DTYPE] input 'x' is float64\n  -> convert it"
+
+
+def test_very_long_messages_are_cut():
+    error = dovetail.GraphError("shape " + "1, " * 100_000, hint="check it", layer="stem")
+    assert len(str(error)) < 20_000
+    assert str(error).startswith("[GRAPH_INVALID] shape 1, 1, ")
+    assert str(error).endswith("...\n  -> check it")
+    whole = "x" * 1000
+    assert dovetail.GraphError(whole).message == whole

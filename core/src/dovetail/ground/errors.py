@@ -71,11 +71,16 @@ def shown_argument(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+_LONGEST = 12_000
+"""Characters of a message; names, shapes and values in it may be as long as a file wants."""
+
+
 class DovetailError(Exception):
     """Base of all errors of dovetail.
 
     Args:
-        message: What happened, to which thing, what was found and what was expected.
+        message: What happened, to which thing, what was found and what was expected; cut if it is
+            very long.
         code: Stable code; each class has a default.
         hint: The next step, as a sentence.
         details: Facts behind the message, by name.
@@ -84,6 +89,8 @@ class DovetailError(Exception):
     default_code: ErrorCode = ErrorCode.GRAPH_INVALID
 
     def __init__(self, message: str, *, code: ErrorCode | None = None, hint: str | None = None, **details: Any) -> None:
+        if len(message) > _LONGEST:
+            message = f"{message[: _LONGEST - 3]}..."
         self.message = message
         self.code = code if code is not None else self.default_code
         self.hint = hint
