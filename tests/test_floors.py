@@ -39,6 +39,7 @@ PUBLIC = (
     "dovetail.ground.limits",
     "dovetail.ground.logs",
     "dovetail.ground.making",
+    "dovetail.ground.offers",
     "dovetail.ground.pieces",
     "dovetail.ground.progress",
     "dovetail.ground.records",

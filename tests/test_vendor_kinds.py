@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 
 import dovetail
 from dovetail import BackendId, IBackend, IWorkloadFactory, Support
+from dovetail.ground.offers import Offers
 from dovetail_onnx import parse, registry
 from dovetail_onnx.operators import HOME
 
@@ -72,7 +73,7 @@ def offered(tmp_path, monkeypatch):
     for name in HOME:  # what the copy below registers would be lost with it
         registry.find("", name, 1)
     monkeypatch.setattr(registry, "_TABLE", {key: list(entries) for key, entries in registry._TABLE.items()})
-    monkeypatch.setattr(registry, "_asked", set())
+    monkeypatch.setattr(registry, "_offers", Offers(registry.GROUP))
     monkeypatch.syspath_prepend(tmp_path)
     info = tmp_path / "dovetail_acme-1.0.dist-info"
     info.mkdir()
@@ -134,7 +135,7 @@ def test_what_a_translation_refuses_is_listed(offered):
 
 def test_a_package_that_cannot_be_imported_is_named(offered):
     offered("import a_module_that_is_not_there\n")
-    with pytest.raises(dovetail.UnsupportedModelError, match=r"dovetail-acme 1\.0 translates .* cannot be imported"):
+    with pytest.raises(dovetail.UnsupportedModelError, match=r"dovetail-acme 1\.0 offers .* cannot be imported"):
         parse(model("Paired"))
     offered(MODULE)
     assert isinstance(parse(model("Paired")).layer("pairing"), dovetail.Layer)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +14,8 @@ from tflite_making import Model, Subgraph
 
 import dovetail
 from dovetail import ErrorCode, ModelError, Network, UnsupportedModelError
-from dovetail_tflite import parse
+from dovetail.ground.offers import Offers
+from dovetail_tflite import parse, registry
 
 F32 = np.float32
 ONE = (1, 1, 1, 1)
@@ -356,3 +361,53 @@ def test_long_lists_are_cut_in_the_text_only() -> None:
     assert len(error.details["unsupported"]) == 1000
     assert len(str(error)) < 20_000
     assert "more, all in details" in error.message
+
+
+def test_many_custom_operators_are_asked_for_quickly() -> None:
+    """Each is looked for among what packages offer, which is listed once for all of them."""
+    model = Model()
+    graph = model.main
+    x = graph.output(graph.input("x", F32, ONE))
+    for number in range(5000):
+        graph.operator(f"custom:C{number}", [x], [])
+    data = model.build()
+    begin = time.process_time()
+    with pytest.raises(UnsupportedModelError):
+        parse(data)
+    assert time.process_time() - begin < 5
+
+
+@pytest.fixture
+def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Install a package, as pip would, that translates the custom operator Mine."""
+    monkeypatch.setattr(registry, "_CUSTOM", {})
+    monkeypatch.setattr(registry, "_offers", Offers(registry.GROUP))
+    monkeypatch.syspath_prepend(tmp_path)
+    info = tmp_path / "dovetail_mine-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dovetail-mine\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dovetail.tflite_operators]\nMine = mine_tflite_operators\n")
+    yield tmp_path / "mine_tflite_operators.py"
+    sys.modules.pop("mine_tflite_operators", None)
+
+
+def custom() -> Model:
+    model = Model()
+    graph = model.main
+    graph.operator("custom:Mine", [graph.input("x", F32, ONE)], [graph.output(image(graph, "y"))])
+    return model
+
+
+def test_a_custom_operator_of_a_package(offered: Path) -> None:
+    offered.write_text(
+        "from dovetail_tflite import custom_operator\n\n\n@custom_operator('Mine')\ndef mine(call):\n    return call.input(0)\n"
+    )
+    assert run(custom(), x=3) == {"y": 3}
+
+
+def test_a_package_that_cannot_be_imported(offered: Path) -> None:
+    offered.write_text("raise RuntimeError('on purpose')\n")
+    for _ in range(2):  # what failed is tried again
+        (entry,) = unsupported(custom())
+        assert "dovetail-mine 1.0 offers mine_tflite_operators for 'Mine'" in entry["reason"]
+        assert entry["reason"].endswith("on purpose")

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
 from dovetail.graph.layer import OutputSlot
-from dovetail.ground.host_exceptions import is_of_host
+from dovetail.ground.offers import OfferError, Offers
 from dovetail.ground.records import NamedTuple
 
 from .operators import HOME
@@ -50,7 +50,7 @@ GROUP = "dovetail.onnx_operators"
 """Entry points that name a module which registers the operators of a domain."""
 
 _TABLE: dict[tuple[str, str], list[Operator]] = {}
-_asked: set[str] = set()
+_offers = Offers(GROUP)
 _imported: set[str] = set()
 
 
@@ -75,7 +75,7 @@ def find(domain: str, name: str, opset: int) -> Operator | None:
     """
     if not domain:
         _import_family(name)
-    elif domain not in _asked:
+    else:
         _import_translations(domain)
     for entry in reversed(_TABLE.get((domain, name), ())):
         if entry.since <= opset:
@@ -97,16 +97,8 @@ def _import_family(name: str) -> None:
 
 
 def _import_translations(domain: str) -> None:
-    """Import what packages offer for a domain; one that failed is tried again by the next model."""
-    from importlib.metadata import entry_points  # which takes longer to import than most models to read
-
-    for offered in entry_points(group=GROUP, name=domain):
-        try:
-            offered.load()
-        except Exception as error:
-            if is_of_host(error):
-                raise
-            origin = "a package" if offered.dist is None else f"{offered.dist.name} {offered.dist.version}"
-            reason = f"{origin} translates domain {domain!r} by {offered.value}, which cannot be imported: {error}"
-            raise Unsupported(reason) from error
-    _asked.add(domain)
+    """Import what packages offer for a domain."""
+    try:
+        _offers.take(domain)
+    except OfferError as error:
+        raise Unsupported(str(error)) from error.__cause__

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias
 
 from dovetail.graph.layer import OutputSlot
-from dovetail.ground.host_exceptions import is_of_host
+from dovetail.ground.offers import OfferError, Offers
 from dovetail.ground.records import NamedTuple
 
 from .operators import HOME
@@ -42,7 +42,7 @@ GROUP = "dovetail.tflite_operators"
 
 _TABLE: dict[str, Operator] = {}
 _CUSTOM: dict[str, Operator] = {}
-_asked: set[str] = set()
+_offers = Offers(GROUP)
 _imported: set[str] = set()
 
 
@@ -78,7 +78,7 @@ def find(name: str, *, custom: bool = False) -> Operator | None:
         _import_family(name)
         return _TABLE.get(name)
     _import_family(f"custom:{name}")
-    if name not in _CUSTOM and name not in _asked:
+    if name not in _CUSTOM:
         _import_translations(name)
     return _CUSTOM.get(name)
 
@@ -92,15 +92,8 @@ def _import_family(name: str) -> None:
 
 
 def _import_translations(name: str) -> None:
-    """Import what packages offer for an operator; one that failed is tried again next time."""
-    from importlib.metadata import entry_points  # which takes longer to import than most models to read
-
-    for offered in entry_points(group=GROUP, name=name):
-        try:
-            offered.load()
-        except Exception as error:
-            if is_of_host(error):
-                raise
-            origin = "a package" if offered.dist is None else f"{offered.dist.name} {offered.dist.version}"
-            raise Unsupported(f"{origin} translates it by {offered.value}, which cannot be imported: {error}") from error
-    _asked.add(name)
+    """Import what packages offer for a custom operator."""
+    try:
+        _offers.take(name)
+    except OfferError as error:
+        raise Unsupported(str(error)) from error.__cause__
