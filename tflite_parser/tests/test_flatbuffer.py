@@ -308,18 +308,18 @@ def test_a_union_of_another_table() -> None:
 
 
 def test_what_repeats_itself_is_refused() -> None:
-    """A thousand tables that all lead to one vector of a thousand numbers."""
+    """Thousands of tables that all lead to one vector of a thousand numbers."""
     shape = list(range(1000))
-    alike = {"subgraphs": [{"tensors": [{"shape": shape} for _ in range(1000)]}]}
+    alike = {"subgraphs": [{"tensors": [{"shape": shape} for _ in range(10_000)]}]}
     tensors = read(encoded(alike)).tables("subgraphs")[0].tables("tensors")
     with pytest.raises(BrokenFile, match="repeat one another"):
         sum(len(tensors[number].vector("shape")) for number in range(len(tensors)))
 
 
 def test_what_is_said_once_is_read_often_enough() -> None:
-    tree = {"subgraphs": [{"tensors": [{"shape": list(range(5000)), "name": "n" * 5000}]}]}
+    tree = {"subgraphs": [{"tensors": [{"shape": list(range(50_000)), "name": "n" * 5000}]}]}
     tensor = read(encoded(tree)).tables("subgraphs")[0].tables("tensors")[0]
-    for _ in range(20):
+    for _ in range(128):
         tensor.vector("shape")
         tensor.text("name")
 

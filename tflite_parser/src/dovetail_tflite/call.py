@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from dovetail import Descriptor, DType, ErrorCode, ModelError, Network, Quantization
+from dovetail import Descriptor, DType, ModelError, Network, Quantization
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, FusedActivation, Quantize
 
 from .flatbuffer import Table
+from .malformed import malformed
 from .unsupported import Unsupported
 
 if TYPE_CHECKING:
@@ -356,10 +357,5 @@ class Call:
 
     def malformed(self, found: str) -> ModelError:
         """Build the error for an operator that TensorFlow Lite does not allow."""
-        return ModelError(
-            f"operator {self.op} (version {self.version}) of {self.name!r} {found}",
-            code=ErrorCode.MODEL_MALFORMED,
-            hint="check that the conversion is complete",
-            node=self.name,
-            op=self.op,
-        )
+        what = f"operator {self.op} (version {self.version}) of {self.name!r} {found}"
+        return malformed(what, hint="check that the conversion is complete", node=self.name, op=self.op)

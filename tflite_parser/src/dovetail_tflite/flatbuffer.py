@@ -41,9 +41,12 @@ _SCALARS: dict[str, Struct] = {
 _DTYPES = {"u8": "u1", "bool": "u1", "u16": "<u2", "i32": "<i4", "i64": "<i8", "f32": "<f4"}
 _LONGEST_STRING = 1 << 13
 """Bytes of a name; TensorFlow's have some hundred."""
-_REPEATS = 32
-"""How many times its own bytes a file may give as strings and numbers."""
-_FREE = 1 << 18
+_REPEATS = 128
+"""How many times its own bytes a file may give as strings and numbers.
+
+Names are read some four times, and subgraphs as often as they are put in place (`expansion`).
+"""
+_FREE = 1 << 24
 """Bytes that any file may give besides."""
 
 
@@ -62,7 +65,7 @@ class Source:
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
-        self.buffer = memoryview(data)
+        self.buffer = data.data
         self._left = _FREE + _REPEATS * len(data)
 
     def count(self, nbytes: int) -> None:

@@ -84,6 +84,6 @@ def _checked(data: Bytes, origin: str) -> ModelFile:
         subgraphs = root.tables("subgraphs")
         if not len(subgraphs):
             raise malformed(f"{origin} holds no subgraph")
-        return ModelFile(root, data, origin, root.tables("buffers"), subgraphs, Making())
+        return ModelFile(root, data, origin, root.tables("buffers"), subgraphs, Making(len(data)))
     except BrokenFile as error:
         raise malformed(f"{origin} is damaged: {error}") from error

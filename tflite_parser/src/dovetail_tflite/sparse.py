@@ -44,7 +44,7 @@ def filled_in(stored: npt.NDArray[Any], sparsity: Table, shape: tuple[int, ...],
     """
     order, blocked, levels = _levels(sparsity, shape, what)
     sizes = _sizes(order, blocked, levels, shape, what)
-    if not making.allows(math.prod(shape), what, len(stored)):
+    if not making.allows(math.prod(shape), what, itemsize=2 * stored.itemsize):
         raise Unsupported(f"{what} is sparse and has the shape {list(shape)}")
     positions = _positions(order, levels, sizes, len(stored), what)
     whole = np.zeros(sizes, stored.dtype)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail import DType, Quantization
-from dovetail.ground.limits import budget
 from dovetail.ground.records import NamedTuple
 
 from .flatbuffer import BrokenFile, Table
@@ -120,16 +119,22 @@ def _value(
         raise BrokenFile(f"{what} of shape {list(shape)} needs {nbytes} bytes, its buffer has {len(data)}")
     data = data[:nbytes]
     if name in _NARROW:
-        budget().take_memory(count, what)
+        _check_made(file, count, 1, what)
         return _sealed(_widened(data, bits, count, signed=name != "uint4")).reshape(shape)
     if dtype is DType.BOOL:
-        budget().take_memory(nbytes, what)
+        _check_made(file, count, 1, what)
         return _sealed(data != 0).reshape(shape)
     found = data.view(dtype.numpy)
     if not found.flags.aligned:
-        budget().take_memory(nbytes, what)
+        _check_made(file, count, dtype.itemsize, what)
         found = _sealed(found.copy())
     return found.reshape(shape)
+
+
+def _check_made(file: ModelFile, count: int, itemsize: int, what: str) -> None:
+    """Refuse values that are no views of the file, once they are many times what it holds."""
+    if not file.making.allows(count, what, itemsize=itemsize):
+        raise Unsupported(f"{what} has {count} elements, after those that many others share with it")
 
 
 def _sealed(made: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from dovetail import GraphError, ModelError, Network
 from dovetail.graph.layer import Layer, OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
-from dovetail.ground.limits import budget
+from dovetail.ground.limits import budget, watched
 from dovetail.ground.records import NamedTuple
 
 from .call import Call
@@ -175,7 +175,7 @@ class Translation:
     def _translate_operators(self, scope: Scope) -> None:
         operators = scope.table.tables("operators")
         budget().take_layers(len(operators), f"subgraph {scope.index} of {self._file.origin}")
-        for index in range(len(operators)):
+        for index in watched(range(len(operators))):
             table = operators[index]
             code = self._code(table)
             outputs = _indices(table, "outputs")
@@ -205,7 +205,7 @@ class Translation:
                 scope.values[number] = slot
 
     def _code(self, table: Table) -> _Code:
-        number = table.number("opcode_index")
+        number: int = table.number("opcode_index")
         if number >= len(self._codes):
             raise self._malformed(f"has an operator of code {number} of {len(self._codes)}")
         code: _Code = self._codes[number]

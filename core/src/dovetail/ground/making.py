@@ -16,26 +16,31 @@ _ITEM = 8
 
 
 class Making:
-    """Counts what was made up for one model."""
+    """Counts what was made up for one model.
 
-    def __init__(self) -> None:
+    Args:
+        stored: How many elements the file holds, where that is known from the beginning.
+    """
+
+    def __init__(self, stored: int = 0) -> None:
         self._made = 0
-        self._stored = 0
+        self._stored = stored
 
-    def allows(self, count: int, what: str, stored: int = 0) -> bool:
+    def allows(self, count: int, what: str, stored: int = 0, itemsize: int = _ITEM) -> bool:
         """Say whether a constant of so many elements may be made, and count it.
 
         Args:
             count: Its elements.
             what: What to call it.
             stored: How many of its elements the file holds.
+            itemsize: Bytes that each takes.
 
         Raises:
             LimitError: The load may not take so much memory.
         """
         if self._made + count > _LARGEST_MADE + _PER_STORED * (self._stored + stored):
             return False
-        budget().take_memory(_ITEM * count, what)
+        budget().take_memory(itemsize * count, what)
         self._made += count
         self._stored += stored
         return True
