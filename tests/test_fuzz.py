@@ -1,6 +1,6 @@
 """Check that the fuzzer finds planted defects, repeats its mutants, and finds nothing else.
 
-It makes 2,000 mutants, and runs the corpus.
+It makes 2,000 mutants of ONNX files and 1,000 of TensorFlow Lite's, and runs the corpus.
 """
 
 import hashlib
@@ -15,15 +15,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "corpus"
-MUTANTS = 2000
+MUTANTS = {"onnx": 2000, "tflite": 1000}
+RUNNING = {"onnx": 5, "tflite": 8}
+"""Of so many mutants one must run: if most are refused, hardly a kernel is tried."""
 
 DIGEST = """
 import hashlib, sys
-from tools.fuzz.mutants import make
-from tools.fuzz.seeds import load_seeds
-seeds, total = load_seeds(), hashlib.sha256()
+from tools.fuzz.command import FORMATS
+kind, total = FORMATS[sys.argv[1]], hashlib.sha256()
+seeds = kind.load_seeds()
 for number in range(300):
-    mutant = make(seeds, 5, number)
+    mutant = kind.make(seeds, 5, number)
     total.update(mutant.data + repr((mutant.luck, mutant.hostile, mutant.made)).encode())
     for name, value in mutant.feeds.items():
         total.update(name.encode() + value.tobytes())
@@ -90,27 +92,29 @@ def test_a_finding_is_made_smaller(planted):
 
 
 @pytest.mark.slow
-def test_mutants_are_the_same_again():
+@pytest.mark.parametrize("form", MUTANTS)
+def test_mutants_are_the_same_again(form):
     with ThreadPoolExecutor() as both:
-        first, second = both.map(lambda seed: run("-c", DIGEST, PYTHONHASHSEED=seed), "12")
+        first, second = both.map(lambda seed: run("-c", DIGEST, form, PYTHONHASHSEED=seed), "12")
     assert first == second
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_mutants_show_no_defect(tmp_path):
-    """What is printed says how to see it again: `python3 dev.py fuzz --seed S --only NUMBER`."""
+@pytest.mark.parametrize("form", [pytest.param("onnx", marks=pytest.mark.slow), "tflite"])
+def test_mutants_show_no_defect(form, tmp_path):
+    """What is printed says how to see it again: `dev.py fuzz --format F --seed S --only NUMBER`."""
     report = tmp_path / "report.json"
-    words = ["-m", "tools.fuzz", "--count", MUTANTS, "--jobs", len(os.sched_getaffinity(0)), "--peer", "none"]
+    words = ["-m", "tools.fuzz", "--format", form, "--count", MUTANTS[form], "--peer", "none"]
+    words += ["--jobs", len(os.sched_getaffinity(0))]
     said = run(*words, "--report", report, expect=(0, 1))
     told = json.loads(report.read_text("utf-8"))
-    assert told["mutants"] == MUTANTS
-    assert told["verdicts"]["ran"] > MUTANTS / 5, "most mutants are refused: then hardly a kernel is tried"
+    assert told["mutants"] == MUTANTS[form]
+    assert told["verdicts"]["ran"] > MUTANTS[form] / RUNNING[form]
     assert not told["findings"], said[-4000:]
 
 
 def test_the_corpus_shows_no_defect(tmp_path):
-    files = sorted(CORPUS.glob("*.onnx"))
+    files = sorted(path for path in CORPUS.iterdir() if path.suffix in (".onnx", ".tflite"))
     assert files, "the corpus is gone"
     assert sum(path.stat().st_size for path in CORPUS.iterdir()) < 200_000
     assert all(json.loads(path.with_suffix(".json").read_text("utf-8"))["showed"] for path in files)

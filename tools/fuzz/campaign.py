@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from .minimizing import minimize
 from .mutants import Mutant, make
 from .peers import Peer
 from .seeds import DIGITS, Seeds
+from .tflite_seeds import TfliteSeeds
 from .verdicts import Outcome, Verdict
 
 BATCH = 100
@@ -158,11 +159,13 @@ class Campaign:
         load: `dovetail.load`, or what a test puts in its place.
         devices: Of `DEVICES`, those to run too.
         artefacts: Folder in which these keep what they build; for this run alone if it is None.
+        make: Makes mutant `number` of the seeds and the seed.
+        configurations: Arguments of `load` by name.
     """
 
     def __init__(
         self,
-        seeds: Seeds,
+        seeds: Seeds | TfliteSeeds,
         seed: int = 1,
         *,
         jobs: int = 1,
@@ -172,16 +175,19 @@ class Campaign:
         load: Callable[..., Any] = dovetail.load,
         devices: Sequence[str] = (),
         artefacts: Path | None = None,
+        make: Callable[..., Mutant] = make,
+        configurations: Mapping[str, Mapping[str, Any]] = CONFIGURATIONS,
     ) -> None:
         self._seeds, self._seed, self._jobs = seeds, seed, jobs
         self._limits = limits or Limits()
         self._peer = peer
         self._say = say
         self._load = load
+        self._make = make
         self._folder = Path(tempfile.mkdtemp(prefix="dovetail-fuzz-"))
         os.environ |= {"DOVETAIL_CACHE_DIR": str(self._folder / "cache"), "DOVETAIL_PROBE": "off"}
         kept = str(artefacts or self._folder / "artefacts")
-        self._configurations = CONFIGURATIONS | {
+        self._configurations = dict(configurations) | {
             name: DEVICES[name] | {"options": {name: {"artefacts": kept}}} for name in devices
         }
         _import_all()
@@ -194,7 +200,7 @@ class Campaign:
 
     def mutant(self, number: int) -> Mutant:
         """Make mutant `number`."""
-        return make(self._seeds, self._seed, number)
+        return self._make(self._seeds, self._seed, number)
 
     def run(self, numbers: range, until: float | None = None) -> Report:
         """Try these mutants, leaving out those not begun at a time of `time.monotonic`."""

@@ -6,21 +6,43 @@ import argparse
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+from . import mutants, tflite_mutations
 from .campaign import Campaign, replay, write_report
-from .executor import DEVICES
+from .executor import CONFIGURATIONS, DEVICES
 from .fork_server import Limits
+from .mutants import Mutant
 from .peers import installed_peer
 from .seeds import Seeds, load_seeds
+from .tflite_seeds import TfliteSeeds, load_tflite_seeds
 
 FOREVER = 1 << 60
 
 
+class Format(NamedTuple):
+    """What mutants of a format are made of, and how, and what they are run with."""
+
+    load_seeds: Callable[[], Seeds | TfliteSeeds]
+    make: Callable[..., Mutant]
+    configurations: Mapping[str, Mapping[str, Any]]
+    has_peer: bool
+
+
+FORMATS = {
+    "onnx": Format(load_seeds, mutants.make, CONFIGURATIONS, True),
+    # Kernels and optimizer are tried with ONNX's files, whose answers a peer and a judge compare;
+    # here it is the reading of files.
+    "tflite": Format(load_tflite_seeds, tflite_mutations.make, {"CpuRef": CONFIGURATIONS["CpuRef"]}, False),
+}
+
+
 def parser() -> argparse.ArgumentParser:
     """Make the parser of the arguments."""
-    made = argparse.ArgumentParser("fuzz", description="Load and run mutated ONNX files in children; 1 if any shows a defect.")
+    made = argparse.ArgumentParser("fuzz", description="Load and run mutated model files in children; 1 if any shows a defect.")
+    made.add_argument("--format", choices=sorted(FORMATS), default="onnx", help="of the files (default onnx)")
     made.add_argument("--count", type=int, help="so many mutants (default 2000, or what the minutes allow)")
     made.add_argument("--minutes", type=float, help="stop after so many minutes")
     made.add_argument("--seed", type=int, default=1, help="mutant k of a seed is always the same (default 1)")
@@ -44,8 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run; returns 1 if something was found."""
     options = parser().parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    seeds = Seeds({}, []) if options.replay and not options.only else load_seeds()
-    peer = installed_peer() if options.peer == "auto" else None
+    kind = FORMATS[options.format]
+    seeds = Seeds({}, []) if options.replay and not options.only else kind.load_seeds()
+    peer = installed_peer() if options.peer == "auto" and kind.has_peer else None
     limits = Limits(options.seconds, options.memory << 20, max(4 << 30, options.memory << 21))
     with Campaign(
         seeds,
@@ -56,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say=_say,
         devices=options.backend,
         artefacts=options.artefacts,
+        make=kind.make,
+        configurations=kind.configurations,
     ) as campaign:
         if options.replay or options.only:
             return _single(campaign, options)
@@ -85,7 +110,7 @@ def _single(campaign: Campaign, options: argparse.Namespace) -> int:
         found |= outcome.verdict.is_finding
         if options.write:
             options.write.mkdir(parents=True, exist_ok=True)
-            (options.write / f"{number}.onnx").write_bytes(mutant.data)
+            (options.write / f"{number}{mutant.suffix}").write_bytes(mutant.data)
     return 1 if found else 0
 
 

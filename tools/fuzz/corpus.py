@@ -1,7 +1,7 @@
 """Files of the regression corpus: a model that once showed a defect, and a line that says which.
 
-``NAME.onnx`` is the file, minimized. ``NAME.json`` has `showed`, the defect in a sentence, and what
-the file is to be run with.
+``NAME.onnx`` or ``NAME.tflite`` is the file, minimized. ``NAME.json`` has `showed`, the defect in a
+sentence, and what the file is to be run with.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def read(path: Path) -> Mutant:
     beside = path.with_suffix(".json")
     told: dict[str, Any] = json.loads(beside.read_text("utf-8")) if beside.exists() else {}
     feeds = {name: _array(entry) for name, entry in told.get("feeds", {}).items()}
-    return Mutant(path.read_bytes(), feeds, told.get("luck", 0), told.get("hostile", 0.0), [path.name])
+    return Mutant(path.read_bytes(), feeds, told.get("luck", 0), told.get("hostile", 0.0), [path.name], path.suffix)
 
 
 def write(folder: Path, name: str, mutant: Mutant, outcome: Outcome, origin: str) -> Path:
@@ -39,9 +39,9 @@ def write(folder: Path, name: str, mutant: Mutant, outcome: Outcome, origin: str
         origin: Which mutant of which seed it was.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}.onnx"
+    path = folder / f"{name}{mutant.suffix}"
     path.write_bytes(mutant.data)
-    model = as_model(mutant.data)
+    model = as_model(mutant)
     inputs = {entry.name for entry in model.graph.input} if model else set()
     told = {
         "showed": outcome.signature if outcome.verdict in DEATHS else f"{outcome.signature}: {outcome.text[:300]}",

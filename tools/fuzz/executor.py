@@ -92,7 +92,7 @@ class Executor:
     def run(self, mutant: Mutant, stage: Stage) -> Outcome:
         """Load and run a mutant; `stage` is told of each step before it begins."""
         begin = time.monotonic()
-        path = self._folder / "model.onnx"
+        path = self._folder / f"model{mutant.suffix}"
         path.write_bytes(mutant.data)
         try:
             outcome = self._run(mutant, path, stage)
@@ -215,7 +215,7 @@ def _different(mutant: Mutant, stage: str, found: Difference) -> Outcome:
 
 def _origin(mutant: Mutant, output: str) -> str:
     """Name the operator that makes an output."""
-    model = as_model(mutant.data)
+    model = as_model(mutant)
     kinds = [node.op_type for node in model.graph.node if output in node.output] if model else []
     return kinds[0] if kinds else "?"
 

@@ -48,7 +48,7 @@ class Judge:
         self._mutant, self._path, self._feeds, self._answers = mutant, path, feeds, answers
         self._run = run
         self._stage = stage
-        self._model: Any = as_model(mutant.data)
+        self._model: Any = as_model(mutant)
         self._third: Answers | None = None
 
     def verdict(self, found: Difference, theirs: Answers, is_peer: bool) -> Verdict:
@@ -91,7 +91,7 @@ class Judge:
         self._stage("perturbing")
         for turn in range(PERTURBATIONS):
             luck = random.Random(turn)
-            model: Any = as_model(self._mutant.data)
+            model: Any = as_model(self._mutant)
             perturb(luck, model, rounding=turn % 2 == 1)
             self._path.write_bytes(model.SerializeToString())
             try:

@@ -17,7 +17,7 @@ Shows = Callable[[Mutant], bool]
 def minimize(mutant: Mutant, shows: Shows, seconds: float = 60.0) -> Mutant:
     """Return a mutant that `shows` still holds for, shrunk by greedy removal in the given time."""
     deadline = time.monotonic() + seconds
-    model = as_model(mutant.data)
+    model = as_model(mutant)
     if model is not None:
         rewritten = replace(mutant, data=model.SerializeToString(deterministic=True))
         if shows(rewritten):

@@ -34,6 +34,7 @@ class Mutant:
         luck: What the drawing begins with.
         hostile: How likely a drawn or given input gets hostile values.
         made: What it was made of and how.
+        suffix: Of the file's name, which tells the format.
     """
 
     data: bytes
@@ -41,6 +42,7 @@ class Mutant:
     luck: int = 0
     hostile: float = 0.0
     made: list[str] = field(default_factory=list)
+    suffix: str = ".onnx"
 
     @property
     def is_value_fuzz(self) -> bool:
@@ -104,9 +106,11 @@ def make(seeds: Seeds, seed: int, number: int) -> Mutant:
     return Mutant(data, changed.feeds, luck.getrandbits(32), hostile, made)
 
 
-def as_model(data: bytes) -> ModelProto | None:
-    """Return what the bytes say, if they are a message at all."""
+def as_model(mutant: Mutant) -> ModelProto | None:
+    """Return what a mutant says, if it is a message of ONNX at all."""
+    if mutant.suffix != ".onnx":
+        return None
     try:
-        return ModelProto.FromString(data)
+        return ModelProto.FromString(mutant.data)
     except (DecodeError, ValueError):
         return None
