@@ -231,6 +231,34 @@ def test_time() -> None:
         parse(dense().build())
 
 
+def test_a_loop_of_nothing_that_never_ends() -> None:
+    """Neither its condition, which is always true, nor its body has an operator."""
+    model = Model()
+    graph = model.main
+    x, y = graph.input("x", np.float32, (2,)), graph.tensor("y", np.float32, (2,))
+    graph.operator("WHILE", [x], [graph.output(y)], {"cond_subgraph_index": 1, "body_subgraph_index": 2})
+    condition, body = model.subgraph("condition"), model.subgraph("body")
+    condition.input("x", np.float32, (2,))
+    condition.output(condition.constant("always", np.array([True])))
+    body.output(body.input("x", np.float32, (2,)))
+    begin = time.process_time()
+    with pytest.raises(ModelError, match="larger than its file"):
+        parse(model.build())
+    assert time.process_time() - begin < 30
+
+
+def test_subgraphs_that_are_all_the_same() -> None:
+    """Ten thousand times ten thousand operators, of which the model puts one in place."""
+    model = nested(1)
+    graph = model.tree["subgraphs"][1]
+    graph["operators"] = [{"opcode_index": 0, "inputs": [], "outputs": []}] * 10_000
+    model.tree["subgraphs"] += [graph] * 10_000
+    begin = time.process_time()
+    with pytest.raises(ModelError):
+        parse(model.build())
+    assert time.process_time() - begin < 10
+
+
 def test_elements() -> None:
     model = Model()
     x = model.main.input("x", np.float32, (1000, 1000))

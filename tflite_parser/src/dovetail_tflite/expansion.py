@@ -14,6 +14,8 @@ from .model_file import ModelFile
 
 _FREE_WORK = 1 << 16
 """Operators and tensors that they name, which any model may become; an operator has some four."""
+_LEAST = 4
+"""Bytes of a file that an operator or tensor takes, at least."""
 _WORK_PER_STORED = 64
 """How many more for each that the file holds: one subgraph may be most of it, and used as often."""
 
@@ -46,15 +48,21 @@ class Expansion:
 
     @cached_property
     def _allowed(self) -> int:
-        stored = sum(self._of_subgraph(index) for index in range(len(self._file.subgraphs)))
-        return _FREE_WORK + _WORK_PER_STORED * stored
+        stored, most = 0, len(self._file.data) // _LEAST
+        for index in range(len(self._file.subgraphs)):
+            stored += self._of_subgraph(index)
+            if stored >= most:  # entries that lead to the same subgraph are no more of it
+                break
+        return _FREE_WORK + _WORK_PER_STORED * min(stored, most)
 
     def _of_subgraph(self, index: int) -> int:
         if index not in self._of:
-            operators = self._file.subgraphs[index].tables("operators")
-            self._of[index] = sum(_work_of(operators[place]) for place in range(len(operators)))
+            subgraph = self._file.subgraphs[index]
+            operators = subgraph.tables("operators")
+            self._of[index] = _work_of(subgraph) + sum(_work_of(operators[place]) for place in range(len(operators)))
         return self._of[index]
 
 
-def _work_of(operator: Table) -> int:
-    return 1 + len(operator.vector("inputs")) + len(operator.vector("outputs"))
+def _work_of(table: Table) -> int:
+    """Return the work of an operator alone, or of a subgraph: even an empty one is some."""
+    return 1 + len(table.vector("inputs")) + len(table.vector("outputs"))
