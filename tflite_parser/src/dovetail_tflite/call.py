@@ -18,6 +18,8 @@ from .malformed import malformed
 from .unsupported import Unsupported
 
 if TYPE_CHECKING:
+    from dovetail.ground.making import Making
+
     from .tensors import Tensor
 
 
@@ -76,6 +78,7 @@ class Call:
         inference: SymbolicInference,
         inline: Inline,
         write: Write,
+        making: Making,
     ) -> None:
         self.op = op
         self.version = version
@@ -89,6 +92,7 @@ class Call:
         self._inference = inference
         self._inline = inline
         self._write = write
+        self._making = making
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -354,6 +358,18 @@ class Call:
         return self.network.constant(np.asarray(value, self.dtype_of(like).numpy), self.label(part))
 
     # -- giving up ---------------------------------------------------------------------------------
+
+    def check_affordable(self, count: int, what: str, itemsize: int = 8) -> None:
+        """Refuse to make a constant of more elements than any real model needs.
+
+        A file of a few bytes may ask for it.
+
+        Raises:
+            Unsupported: It is too large, with what was made for the model before.
+            LimitError: The load may not take so much memory.
+        """
+        if not self._making.allows(count, f"{what} of {self.name!r}", itemsize=itemsize):
+            raise Unsupported(f"{what} would have {count} elements")
 
     def malformed(self, found: str) -> ModelError:
         """Build the error for an operator that TensorFlow Lite does not allow."""

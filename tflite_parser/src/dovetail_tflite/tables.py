@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from dovetail import DType
 from dovetail.graph.layer import OutputSlot
-from dovetail.ground.limits import budget
 from dovetail.layers import Cast, Gather
 
 from .call import Call
@@ -43,14 +42,14 @@ def add_table(call: Call, x: OutputSlot, table: Whole) -> OutputSlot:
     position = raised(call, call.add(Cast(dtype=DType.INT32), x, part="element"), -call.dtype_of(x).limits[0], "position")
     stated = call.outputs[0]
     results = np.clip(table, *stated.dtype.limits).astype(stated.dtype.numpy)
-    budget().take_memory(results.nbytes, f"the table of {call.label()!r}")
+    call.check_affordable(results.size, "its table", results.itemsize)
     held = call.network.constant(results, call.label("table"), quantization=stated.quantization, copy=False)
     return call.add(Gather(axis=0), held, position)
 
 
 def table_of(call: Call, table: npt.NDArray[Any], part: str) -> OutputSlot:
     """Add a table of plain integers."""
-    budget().take_memory(table.nbytes, f"the table of {call.label()!r}")
+    call.check_affordable(table.size, "its table", table.itemsize)
     return call.network.constant(table, call.label(part), copy=False)
 
 

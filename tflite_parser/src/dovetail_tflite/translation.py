@@ -246,6 +246,7 @@ class Translation:
             self._inference,
             partial(self._inline, scope),
             partial(self._write_tensor, scope, numbers),
+            self._file.making,
         )
         before = len(self._network)
         found = known.translate(call)

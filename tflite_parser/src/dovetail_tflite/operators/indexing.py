@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,6 @@ import numpy.typing as npt
 
 from dovetail import DType
 from dovetail.graph.layer import OutputSlot
-from dovetail.ground.limits import budget
 from dovetail.layers import (
     BinaryOperation,
     Cast,
@@ -208,7 +208,7 @@ def dynamic_update_slice(call: Call) -> OutputSlot:
     # Whole slices are replaced, behind the last axis that is not filled.
     depth = max((axis + 1 for axis in range(len(whole)) if whole[axis] != box[axis]), default=1)
     room = np.asarray([a - b for a, b in zip(whole[:depth], box[:depth], strict=True)])
-    budget().take_memory(8 * depth * int(np.prod(box[:depth])), call.name)
+    call.check_affordable(depth * math.prod(box[:depth]), "the positions inside of the box")
     inside = np.moveaxis(np.indices(box[:depth]), 0, -1)
     dtype = call.dtype_of(begin).numpy
     if depth < len(whole):
