@@ -78,6 +78,12 @@ def enter_cases() -> None:
     enter("top k all", flat(None), lambda net, x, n: net.top_k(x, x_size(x))[0])
     enter("top k rows", flat(None, 2), lambda net, x, n: net.top_k(x, 1)[0])
     enter("top k columns", flat(2, None), lambda net, x, n: net.top_k(x, 1, axis=0)[0])
+    for regular in (False, True):
+        enter(
+            f"detections {'by class' if regular else 'by box'}",
+            lambda n: {"b": ((1, n // 16, 4), "float32"), "s": ((1, n // 16, 8), "float32"), "a": ((n // 16, 4), "float32")},
+            lambda net, b, s, a, n, r=regular: net.detection_post_process(b, s, a, n // 16, 8, regular=r)[0],
+        )
     for axis, shape in (("long", (None,)), ("rows", (None, 4)), ("columns", (4, None))):
         enter(f"arg max {axis}", flat(*shape), lambda net, x, n: net.add(ArgMinMax(function="max", axis=0), x).output)
         enter(f"cumulative sum {axis}", flat(*shape), adding(CumulativeSum(axis=0)))

@@ -41,6 +41,11 @@ MILD = (0, 1, 1, 1, 2, 2, 3, 4, 5, -1, -2)
 WILD = (-4, 64, 65, 1000, 2**15, 2**31 - 1, 2**31, 2**32, 2**40, 2**47, 2**62, 2**63 - 1, -(2**31), -(2**62), -(2**63), 2**64)
 NUMBERS = (0.0, 1.0, 0.5, 2.0, -1.0, -0.0, 1e-300, 1e300, 3.4e38, float("inf"), float("-inf"), float("nan"), 1e-45, 2.0**63)
 
+RARELY_FITTING: dict[type[Descriptor], tuple[tuple[int, ...], ...]] = {
+    kinds.DetectionPostProcess: ((1, 2, 4), (1, 2, 2), (2, 4)),
+}
+"""Shapes of float32 inputs that fit one another, of kinds where those drawn hardly ever do."""
+
 
 class Draw:
     """Random layers, most of them harmless, so that the rest is not refused at the first look."""
@@ -141,6 +146,10 @@ class Draw:
         return np.array(numbers, np.uint64).reshape(shape).astype(dtype.numpy)
 
     def sources(self, network: Network, kind: type[Descriptor], shared: tuple[int, ...], dtype: DType) -> Iterator[Any]:
+        if kind in RARELY_FITTING and self.random.random() < 0.7:
+            for index, shape in enumerate(RARELY_FITTING[kind]):
+                yield network.input(f"input_{index}", shape)
+            return
         count = self.random.randint(kind.required_inputs, max(kind.required_inputs, len(kind.input_names) + 2 * kind.variadic))
         for index in range(count):
             is_value = index in kind.value_inputs

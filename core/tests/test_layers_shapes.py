@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -31,6 +32,10 @@ def inferred(descriptor: Descriptor, *inputs: Any) -> list[tuple[tuple[int, ...]
     infos = [info(one) for one in inputs]
     resolved = descriptor.resolve(infos, [None] * len(infos))
     return [(one.sizes, one.dtype) for one in resolved.infer(infos)]
+
+
+def detector(**attributes: Any) -> kinds.DetectionPostProcess:
+    return kinds.DetectionPostProcess(**{"max_detections": 5, "num_classes": 2, "max_classes_per_detection": 2, **attributes})
 
 
 SAME = kinds.AutoPadding.SAME_UPPER
@@ -163,6 +168,13 @@ CASES: dict[str, tuple[Descriptor, list[Any], list[Any]]] = {
     "cumulative sum": (kinds.CumulativeSum(axis=-1), [(2, 3)], [(2, 3)]),
     "top k": (kinds.TopK(k=2), [(3, 4)], [(3, 2), ((3, 2), I64)]),
     "top 0": (kinds.TopK(k=0), [(3, 4)], [(3, 0), ((3, 0), I64)]),
+    "detections": (detector(), [(2, 9, 4), (2, 9, 3), (9, 4)], [(2, 10, 4), (2, 10), (2, 10), (2,)]),
+    "detections without background": (
+        detector(max_detections=1, regular=True),
+        [((1, 9, 6), F32), ((1, 9, 2), F32), ((9, 4), F32)],
+        [(1, 2, 4), (1, 2), (1, 2), (1,)],
+    ),
+    "detections of nothing": (detector(), [(0, 0, 4), (0, 0, 3), (0, 4)], [(0, 10, 4), (0, 10), (0, 10), (0,)]),
     "resize sizes": (kinds.Resize(sizes=(1, 1, 6, 8)), [(1, 1, 3, 4)], [(1, 1, 6, 8)]),
     "resize scales": (kinds.Resize(scales=(1.0, 1.0, 1.5, 0.6)), [(1, 1, 3, 4)], [(1, 1, 4, 2)]),
     "rnn": (kinds.Rnn(), [(7, 2, 3), (5, 3), (5, 5)], [(7, 2, 5), (2, 5)]),
@@ -275,6 +287,34 @@ REFUSALS: dict[str, tuple[Descriptor, list[Any], str]] = {
     "reduce": (kinds.Reduce(function=kinds.ReduceFunction.SUM, axes=(2,)), [(2, 3)], "out of range"),
     "arg of nothing": (kinds.ArgMinMax(function=kinds.ArgFunction.MAX), [(2, 0)], "no extreme"),
     "top k": (kinds.TopK(k=5), [(3, 4)], "k is 5"),
+    "detections of integers": (detector(), [((1, 9, 4), I8), (1, 9, 3), (9, 4)], "boxes is int8"),
+    "detections of two batches": (detector(), [(2, 9, 4), (1, 9, 3), (9, 4)], "of one batch"),
+    "detections ranks": (detector(), [(1, 9, 4), (1, 9, 3), (1, 9, 4)], "expected rank 2"),
+    "detections scores": (detector(), [(1, 9, 4), (1, 8, 3), (9, 4)], "has its scores and its anchor"),
+    "detections anchors": (detector(), [(1, 9, 4), (1, 9, 3), (8, 4)], "has its scores and its anchor"),
+    "detections numbers": (detector(), [(1, 9, 3), (1, 9, 3), (9, 4)], "four numbers or more"),
+    "detections of wide anchors": (detector(), [(1, 9, 5), (1, 9, 3), (9, 5)], "an anchor four"),
+    "detections classes": (detector(num_classes=4), [(1, 9, 4), (1, 9, 3), (9, 4)], "do not fit 4 classes"),
+    "detections backgrounds": (detector(num_classes=1), [(1, 9, 4), (1, 9, 3), (9, 4)], "do not fit 1 classes"),
+    **{
+        f"detections {name} {value}": (detector(**{name: value}), [(1, 9, 4), (1, 9, 3), (9, 4)], text)
+        for name, value, text in (
+            ("max_detections", 0, "max_detections must be at least 1"),
+            ("max_detections", 2**30, "max_classes_per_detection must be at most"),
+            ("num_classes", 0, "num_classes must be at least 1"),
+            ("max_classes_per_detection", -1, "max_classes_per_detection must be at least 1"),
+            ("detections_per_class", 2**31, "detections_per_class must be at most"),
+            ("score_threshold", math.nan, "score_threshold is nan"),
+            ("score_threshold", -math.inf, "score_threshold is -inf"),
+            ("score_threshold", 1e39, "score_threshold is 1e"),
+            ("iou_threshold", math.nan, "iou_threshold is nan"),
+            ("iou_threshold", 1.5, "iou_threshold is 1.5"),
+            ("iou_threshold", -0.1, "iou_threshold is -0.1"),
+            ("scales", (1.0, 0.0, 1.0, 1.0), "none 0"),
+            ("scales", (1.0, math.inf, 1.0, 1.0), "four finite numbers"),
+            ("scales", (1.0, 1.0, 1.0), "four finite numbers"),
+        )
+    },
     "resize": (kinds.Resize(sizes=(2,)), [(2, 2)], "do not fit"),
     "resize nothing": (kinds.Resize(sizes=(2,)), [(0,)], "empty axis"),
     "rnn rank": (kinds.Rnn(), [(7, 3), (5, 3), (5, 5)], "rank 2"),

@@ -16,6 +16,7 @@ from dovetail_reference.families import FAMILIES
 
 QUANTIZATION = Quantization.per_tensor(0.1, 3)
 QUANTIZED = (DType.INT8, DType.UINT8)
+DETECTOR = ((1, 6, 4), (1, 6, 3), (6, 4))
 
 
 BACKEND = ReferenceBackend()
@@ -109,6 +110,7 @@ BUILDERS = {
     "Reduce": lambda net, d: net.reduce(net.tensor(d, 2, 4), "max", 1),
     "ArgMinMax": lambda net, d: net.arg_min_max(net.tensor(d, 2, 4), "max"),
     "TopK": lambda net, d: net.top_k(net.tensor(d, 2, 4), 2)[0],
+    "DetectionPostProcess": lambda net, d: net.detection_post_process(*(net.tensor(d, *s) for s in DETECTOR), 3, 2)[0],
     "CumulativeSum": lambda net, d: net.cumulative_sum(net.tensor(d, 2, 4)),
     "Reshape": lambda net, d: net.reshape(net.tensor(d, 2, 4), (8,)),
     "ExpandDims": lambda net, d: net.expand_dims(net.tensor(d, 2, 4), 1),

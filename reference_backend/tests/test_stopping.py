@@ -32,6 +32,18 @@ SINGLE = {
     "global mean": (lambda net, x: net.global_pooling(x), zeros(1, 1, 2, LONG // 2)),
     "global maximum": (lambda net, x: net.global_pooling(x, "max"), zeros(1, 1, 2, LONG // 2)),
     "top k": (lambda net, x: net.top_k(x, 3), zeros(1, LONG)),
+    "detections": (
+        lambda net, boxes, scores, anchors: net.detection_post_process(boxes, scores, anchors, 3, 1),
+        zeros(1, LONG, 4),
+        zeros(1, LONG, 1),
+        zeros(LONG, 4),
+    ),
+    "detections of many classes": (
+        lambda net, boxes, scores, anchors: net.detection_post_process(boxes, scores, anchors, 3, LONG),
+        zeros(1, 1, 4),
+        zeros(1, 1, LONG),
+        zeros(1, 4),
+    ),
     "pad": (lambda net, x: net.pad(x, (0, 9), (0, LONG), mode="wrap"), zeros(1, LONG)),
     "fill": (lambda net: net.fill((16 * LONG,), 1.5),),
     "triangle": (lambda net, x: net.trilu(x, 7), zeros(1, 16 * LONG)),

@@ -48,6 +48,7 @@ _KINDS = (
     ("Cast", Family("cast", widens=False)),
     ("Reduce CumulativeSum", Family("reduction", _MODULO, widens=False)),
     ("ArgMinMax TopK", Family("selection", widens=False)),
+    ("DetectionPostProcess", Family("detection", widens=False)),
     ("Reshape ExpandDims Squeeze Flatten Permute BroadcastTo Tile Shape", Family("reshaping", widens=False)),
     ("SpaceToDepth DepthToSpace", Family("reshaping", widens=False)),
     ("Resize", Family("resizing", _DOUBLE, widens=False)),

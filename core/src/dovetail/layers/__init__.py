@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .convolution import ConvolutionLayers as ConvolutionLayers
     from .convolution import DepthwiseConvolution2d as DepthwiseConvolution2d
     from .convolution import TransposeConvolution2d as TransposeConvolution2d
+    from .detection import DetectionLayers as DetectionLayers
+    from .detection import DetectionPostProcess as DetectionPostProcess
     from .elementwise import BITWISE_OPERATIONS as BITWISE_OPERATIONS
     from .elementwise import LOGICAL_OPERATIONS as LOGICAL_OPERATIONS
     from .elementwise import OPERATIONS_ON_NUMBERS as OPERATIONS_ON_NUMBERS
@@ -124,6 +126,10 @@ _MODULES = {
         "ConvolutionLayers",
         "DepthwiseConvolution2d",
         "TransposeConvolution2d",
+    ),
+    "detection": (
+        "DetectionLayers",
+        "DetectionPostProcess",
     ),
     "elementwise": (
         "BITWISE_OPERATIONS",

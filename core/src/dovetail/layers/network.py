@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         layers.ActivationLayers,
         layers.BranchingLayers,
         layers.ConvolutionLayers,
+        layers.DetectionLayers,
         layers.ElementwiseLayers,
         layers.GeneratingLayers,
         layers.IndexingLayers,
@@ -43,6 +44,7 @@ else:
     _FAMILIES = [
         *("activation", "elementwise", "convolution", "pooling", "reshaping", "matrix", "normalization"),
         *("reduction", "joining", "indexing", "generating", "quantizing", "resizing", "recurrent", "branching"),
+        "detection",
     ]
     """Families whose builder methods are not there yet: those first that most networks have."""
 

@@ -103,10 +103,6 @@ cdef object _create_arg(object descriptor, object info, object result):
 # -- the k best ------------------------------------------------------------------------------------
 
 
-cdef struct entry:
-    uint64_t score
-    int64_t position
-
 cdef struct top_state:
     size_t workspace
     walk lines          # operands: input, values, positions
