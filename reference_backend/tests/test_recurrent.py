@@ -1,6 +1,9 @@
-"""Recurrent layers against NumPy: one sequence, one step at a time, in float64."""
+"""Recurrent layers against NumPy, one sequence, one step at a time; LSTMs against LiteRT, too."""
 
 import itertools
+import json
+import math
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -231,3 +234,49 @@ def test_a_sequence_in_two_parts_gives_the_same_states(run_layer):
     second = draws.run(run_layer, Lstm())
     np.testing.assert_array_equal(np.concatenate([first[0], second[0]]), whole[0])
     np.testing.assert_array_equal(second[2], whole[2])
+
+
+LITERT = Path(__file__).with_name("data") / "litert_lstm.npz"
+"""Float LSTMs and what LiteRT 2.3.0 made of them; `data/make_litert_lstm.py` wrote it."""
+
+
+def litert_cases():
+    """Return (facts, input, operands by number, output) of each case."""
+    with np.load(LITERT, allow_pickle=False) as archive:
+        facts, data = json.loads(archive["facts"].tobytes()), archive["bytes"].view(np.float32)
+    found, at = [], 0
+    for number, case in enumerate(facts):
+        arrays = []
+        for shape in (case["input"], *case["operands"].values(), case["output"]):
+            arrays.append(data[at : at + math.prod(shape)].reshape(shape))
+            at += math.prod(shape)
+        operands = dict(zip(map(int, case["operands"]), arrays[1:-1], strict=True))
+        found.append(pytest.param(case, arrays[0], operands, arrays[-1], id=str(number)))
+    assert at == data.size
+    return found
+
+
+@pytest.mark.parametrize(("case", "x", "operands", "wanted"), litert_cases())
+def test_lstm_of_litert(run_layer, case, x, operands, wanted):
+    # LiteRT's gates are input, forget, cell, output.
+    gates = [3, 1, 2] if case["coupled"] else [0, 3, 1, 2]
+    descriptor = Lstm(
+        batch_first=not case["time_major"],
+        coupling=GateCoupling.INPUT if case["coupled"] else GateCoupling.NONE,
+        cell_activation=case["activation"],
+        hidden_activation=case["activation"],
+        cell_clip=case["cell_clip"] or None,
+        projection_clip=case["projection_clip"] or None,
+    )
+    draws = Draws(np.float32)
+    draws.arrays["input"] = x
+    for name, first in (("weights", 1), ("recurrent_weights", 5), ("bias", 12), ("normalization", 20)):
+        if first + 3 in operands:
+            draws.arrays[name] = np.concatenate([operands[first + gate] for gate in gates])
+    if case["peepholes"]:
+        draws.arrays["peepholes"] = np.concatenate([operands[{0: 9, 1: 10, 3: 11}[gate]] for gate in gates[:-1]])
+    for name, number in (("projection_weights", 16), ("projection_bias", 17)):
+        if number in operands:
+            draws.arrays[name] = operands[number]
+    # It sums up in float32, four steps of up to ten products.
+    np.testing.assert_allclose(draws.run(run_layer, descriptor)[0], wanted, rtol=2e-6, atol=2e-6, strict=True)

@@ -63,9 +63,7 @@ class Feeds:
             self.arrays[name] = array
 
 
-def input_specs(
-    specs: Iterable[Any], fixed: dict[str, Any], meanings: Mapping[str, Meaning] | None = None
-) -> list[InputSpec]:
+def input_specs(specs: Iterable[Any], fixed: dict[str, Any], meanings: Mapping[str, Meaning] | None = None) -> list[InputSpec]:
     """Describe the inputs of a loaded network, with the sizes that were given put in."""
     given = list(specs)
     sizes: dict[Any, Any] = {name: size for name, size in fixed.items() if isinstance(size, int)}

@@ -76,7 +76,9 @@ class Translation:
             raise report(self._unsupported, self._file.origin)
         self._variables.keep()
         hidden = {name for state in self._network.states.values() for name in (state.name, state.output)}
-        ends = ([layer.name for layer in end if layer.name not in hidden] for end in (self._network.inputs, self._network.outputs))
+        ends = (
+            [layer.name for layer in end if layer.name not in hidden] for end in (self._network.inputs, self._network.outputs)
+        )
         self._network.meanings = meanings(self._file, *ends)
         return self._network
 

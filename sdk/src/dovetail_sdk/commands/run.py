@@ -235,9 +235,7 @@ def is_classification(shape: Sequence[int]) -> bool:
     return len(shape) >= 2 and shape[0] >= 1 and math.prod(shape[1:]) == max(shape[1:]) >= 2
 
 
-def classes_table(
-    name: str, scores: npt.NDArray[Any], top: int, labels: Sequence[str] = (), *, bfloat16: bool = False
-) -> Any:
+def classes_table(name: str, scores: npt.NDArray[Any], top: int, labels: Sequence[str] = (), *, bfloat16: bool = False) -> Any:
     """Build the table of the best classes of each row, with their names where these are known."""
     from ..rendering import table
     from ..statistics import as_real, top_classes

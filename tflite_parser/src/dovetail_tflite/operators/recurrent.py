@@ -155,9 +155,7 @@ def svdf(call: Call) -> OutputSlot:
     return call.add_real(ElementwiseBinary(operation=BinaryOperation.ADD, **call.fused()), total, call.real(bias))
 
 
-def _lstm(
-    call: Call, at: _Gates, x: OutputSlot, *, batch_first: bool, part: str, reverse: bool = False
-) -> OutputSlot:
+def _lstm(call: Call, at: _Gates, x: OutputSlot, *, batch_first: bool, part: str, reverse: bool = False) -> OutputSlot:
     """Add one direction of an LSTM; return the sequence of its hidden states."""
     normalizes = at.norms is not None and call.optional(at.norms + 3) is not None
     if normalizes and not call.dtype_of(call.input(0)).is_float:
@@ -199,14 +197,10 @@ def _lstm(
     return layer.outputs[0]
 
 
-def _rnn(
-    call: Call, at: int, x: OutputSlot, *, batch_first: bool, part: str, reverse: bool = False
-) -> OutputSlot:
+def _rnn(call: Call, at: int, x: OutputSlot, *, batch_first: bool, part: str, reverse: bool = False) -> OutputSlot:
     """Add one direction of a recurrent layer; return the sequence of its hidden states."""
     function, alpha, beta = call.choice("fused_activation_function", _FUNCTIONS)
-    descriptor = Rnn(
-        batch_first=batch_first, reverse=reverse, hidden_activation=function, hidden_alpha=alpha, hidden_beta=beta
-    )
+    descriptor = Rnn(batch_first=batch_first, reverse=reverse, hidden_activation=function, hidden_alpha=alpha, hidden_beta=beta)
     weights, recurrent, bias = (call.real(call.input(at + index)) for index in range(3))
     state = call.real(call.input(at + 3))
     layer = call.network.add(descriptor, call.real(x), weights, recurrent, bias, state, name=call.label(part))
