@@ -31,6 +31,7 @@ PUBLIC = (
     "dovetail.graph.graph",
     "dovetail.graph.expressions",
     "dovetail.graph.layer",
+    "dovetail.graph.meaning",
     "dovetail.graph.size_rules",
     "dovetail.graph.symbolic_inference",
     "dovetail.graph.tensor",

@@ -39,10 +39,7 @@ def loaded(model, backends):
 @pytest.mark.parametrize("backends", BACKENDS, ids=",".join)
 @pytest.mark.parametrize(("folder", "name"), CASES, ids=[name for _, name in CASES])
 def test_a_model_gives_what_litert_gives(folder, name, backends):
-    if folder is None:
-        golden = golden_files.network(name)
-    else:
-        golden = golden_files.operator(OPERATORS / folder, name)
+    golden = golden_files.network(name) if folder is None else golden_files.operator(OPERATORS / folder, name)
     with loaded(golden.model, backends) as net:
         results = net.run(dict(zip([info.name for info in net.inputs], golden.inputs, strict=True)))
     assert golden_files.difference(list(results.values()), golden) == ""

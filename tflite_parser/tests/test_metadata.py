@@ -86,3 +86,42 @@ def test_metadata_cut_anywhere():
         model.main.output(y)
         model.metadata("TFLITE_METADATA", whole[:length])
         assert len(parse(model.build()).outputs) == 1
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_STORED])
+def test_archives_of_which_any_byte_may_be_wrong(method):
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", method) as made:
+        made.writestr("labels.txt", LABELS * 5)
+    model, behind = model_of({}, named()), held.getvalue()
+    left_out = 0
+    for place in range(len(behind)):
+        changed = behind[:place] + bytes([behind[place] ^ 0x41]) + behind[place + 1 :]
+        left_out += parse(model + changed).meanings == {}
+    assert left_out
+
+
+def test_a_file_of_labels_is_read_once_for_all_that_name_it():
+    tree = {"subgraph_metadata": [{"output_tensor_metadata": [named()] * 2000}]}
+    model = making.Model()
+    y = model.main.tensor("y", "float32", (1, 3))
+    model.main.operator("ABS", [model.main.input("x", "float32", (1, 3))], [y])
+    model.main.tree["outputs"] = [y] * 2000
+    model.metadata("TFLITE_METADATA", making.encoded(tree, "ModelMetadata", b"M001"))
+    found = parse(model.build() + archive(labels="cat\n" * 200_000)).meanings
+    assert len(found) == 2000
+    assert len({id(meaning.labels) for meaning in found.values()}) == 1
+
+
+def test_files_of_labels_have_a_limit_together():
+    tensors = [named(f"{place}.txt") for place in range(4)]
+    tree = {"subgraph_metadata": [{"output_tensor_metadata": tensors}]}
+    model = making.Model()
+    y = model.main.tensor("y", "float32", (1, 3))
+    model.main.operator("ABS", [model.main.input("x", "float32", (1, 3))], [y])
+    model.main.tree["outputs"] = [y] * 4
+    model.metadata("TFLITE_METADATA", making.encoded(tree, "ModelMetadata", b"M001"))
+    texts = {str(place): "cat\n" * 75_000 for place in range(4)}
+    assert parse(model.build() + archive(**texts)).meanings == {}
+    texts = {str(place): "cat\n" * 50_000 for place in range(4)}
+    assert len(parse(model.build() + archive(**texts)).meanings) == 4

@@ -121,7 +121,7 @@ def picture_tensor(
 def _scaling(
     settings: PictureSettings, dtype: DType, quantization: Quantization | None, meaning: Meaning | None
 ) -> tuple[tuple[float, ...], tuple[float, ...], Quantization | None]:
-    """Return mean and scale of the pixels, and how the result is quantized; None: it is as it is."""
+    """Return mean and scale of pixels, and how the result is quantized; None: it is as it is."""
     if settings.mean is None and settings.scale is None:
         if meaning is not None and meaning.mean:
             return meaning.mean, tuple(1 / one for one in meaning.deviation), quantization

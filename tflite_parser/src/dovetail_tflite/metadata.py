@@ -1,14 +1,17 @@
 """Read what a file says of its inputs and outputs: how pictures are scaled, names of classes.
 
-Source: `metadata_schema.fbs` of TensorFlow Lite Support, file identifier M001. It is a FlatBuffer in
-a buffer of the model; the files that it names lie in a ZIP archive behind the model.
+Source: `metadata_schema.fbs` of TensorFlow Lite Support, file identifier M001. It is a FlatBuffer
+in a buffer of the model; the files that it names lie in a ZIP archive behind the model.
 """
 
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -24,9 +27,14 @@ _NORMALIZATION = 1
 """Of the union of process units."""
 _AXIS_LABELS, _VALUE_LABELS = 2, 3
 """Of the types of associated files."""
-_LARGEST_FILE = 1 << 20
-"""Bytes of a file of labels."""
-_TROUBLE = (ArithmeticError, AttributeError, LookupError, NotImplementedError, OSError, RuntimeError, ValueError)
+_LARGEST_FILES = 1 << 20
+"""Bytes of all files of labels."""
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Of compression; others may ask for gigabytes before the first byte."""
+_TROUBLE = (
+    *(ArithmeticError, AttributeError, LookupError, NotImplementedError, OSError, RuntimeError, ValueError),
+    *(EOFError, struct.error, zipfile.BadZipFile, zlib.error),
+)
 """What is raised by what is broken; encrypted archives raise a RuntimeError."""
 
 
@@ -43,7 +51,7 @@ def meanings(file: ModelFile, inputs: Sequence[str], outputs: Sequence[str]) -> 
     try:
         root = _root(file)
         return {} if root is None else dict(_found(file, root, inputs, outputs))
-    except (BrokenFile, zipfile.BadZipFile, *_TROUBLE) as error:
+    except (BrokenFile, *_TROUBLE) as error:
         _log.warning("%s: its metadata are left out, being damaged: %s", file.origin, error)
         return {}
 
@@ -63,17 +71,18 @@ def _aligned(data: Bytes) -> Bytes:
 
 def _found(file: ModelFile, root: Table, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[tuple[str, Meaning]]:
     subgraphs = root.tables("subgraph_metadata")
+    labels = _Labels(file.data)
     if not len(subgraphs):
         return
     for end, names in (("input_tensor_metadata", inputs), ("output_tensor_metadata", outputs)):
         tensors: Tables = subgraphs[0].tables(end)
         for name, index in zip(names, range(len(tensors)), strict=False):
-            meaning = _meaning(file, tensors[index])
+            meaning = _meaning(tensors[index], labels)
             if meaning != Meaning():
                 yield name, meaning
 
 
-def _meaning(file: ModelFile, tensor: Table) -> Meaning:
+def _meaning(tensor: Table, held: _Labels) -> Meaning:
     mean: tuple[float, ...] = ()
     deviation: tuple[float, ...] = ()
     units = tensor.tables("process_units")
@@ -88,14 +97,40 @@ def _meaning(file: ModelFile, tensor: Table) -> Meaning:
     associated = tensor.tables("associated_files")
     for index in range(len(associated)):
         if associated[index].number("type") in (_AXIS_LABELS, _VALUE_LABELS) and not labels:
-            labels = _lines(file.data, associated[index].text("name"))
+            labels = held.lines(associated[index].text("name"))
     return Meaning(labels, mean, deviation)
 
 
-def _lines(data: Bytes, name: str) -> tuple[str, ...]:
-    """Return the lines of a file in the archive behind a model."""
-    with zipfile.ZipFile(io.BytesIO(data.data)) as archive, archive.open(name) as member:
-        text = member.read(_LARGEST_FILE + 1)  # whatever size the archive states
-    if len(text) > _LARGEST_FILE:
-        raise BrokenFile(f"file {name!r} has more than {_LARGEST_FILE} bytes")
-    return tuple(text.decode("utf-8", "replace").splitlines())
+class _Labels:
+    """Files in the archive behind a model: any number of tensors may name one, each is read once.
+
+    Args:
+        data: The model, and the archive.
+    """
+
+    def __init__(self, data: Bytes) -> None:
+        self._data = data
+        self._known: dict[str, tuple[str, ...]] = {}
+        self._left = _LARGEST_FILES
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        return zipfile.ZipFile(io.BytesIO(self._data.data))
+
+    def lines(self, name: str) -> tuple[str, ...]:
+        """Return the lines of a file.
+
+        Raises:
+            BrokenFile: All files that are named have too many bytes, or it is packed in a rare way.
+        """
+        if name not in self._known:
+            entry = self._archive.getinfo(name)
+            if entry.compress_type not in _METHODS:
+                raise BrokenFile(f"file {name!r} is packed by method {entry.compress_type}")
+            with self._archive.open(entry) as member:
+                text = member.read(self._left + 1)  # whatever size the archive states
+            if len(text) > self._left:
+                raise BrokenFile(f"file {name!r} and those before it have more than {_LARGEST_FILES} bytes")
+            self._left -= len(text)
+            self._known[name] = tuple(text.decode("utf-8", "replace").splitlines())
+        return self._known[name]
