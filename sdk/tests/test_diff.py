@@ -203,6 +203,38 @@ def test_inputs_that_do_not_fit_are_refused(dovetail: Invoke, saved: Saved, adde
     assert "the inputs of A are x, those of B a, b: these cannot be fed alike" in count.stderr
 
 
+def test_channels_are_moved_where_that_makes_inputs_fit(dovetail: Invoke, tmp_path: Path) -> None:
+    """As between a model of TensorFlow and the same in ONNX."""
+    for name, shape, axes in (("a", "1,2,5,3", [1, 2]), ("b", "1,3,2,5", [2, 3])):
+        text = f"""<ir_version: 8, opset_import: ["" : 18]> g (float[{shape}] x) => (float[1,3] y)
+            {{ [sum] y = ReduceSum<keepdims=0>(x, axes) }}"""
+        model = onnx.parser.parse_model(text)
+        model.graph.initializer.append(numpy_helper.from_array(np.array(axes), "axes"))
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    for pair in ("ab", "ba"):
+        result = dovetail("diff", *(tmp_path / f"{name}.onnx" for name in pair), "-b", "CpuRef", "--runs", 2)
+        assert result.exit_code == 0, result.output
+        assert result.stderr.count("its channels are moved for B") == 1
+
+
+def test_a_network_that_remembers_is_one_stream() -> None:
+    def running_sum(factor: float) -> Network:
+        network = Network("running sum")
+        x, total = network.input("x", (2, 6)), network.state("total", (2, 6))
+        after = network.addition(network.multiplication(total, np.float32(factor), name="faded"), x, name="after")
+        network.write_state("total", after)
+        network.output(network.relu(after, name="act"), "y")
+        return network
+
+    assert compare(running_sum(1), running_sum(1), runs=3).is_within
+    comparison = compare(running_sum(1), running_sum(0.5), runs=1)
+    assert comparison.is_within  # the first run of a stream has nothing to fade
+    comparison = compare(running_sum(1), running_sum(0.5), runs=2)
+    assert not comparison.is_within
+    assert [row.names for row in comparison.outputs] == [("y", "y")]
+    assert comparison.parting == "faded"
+
+
 def test_a_second_model_or_backends_are_needed(dovetail: Invoke, saved: Saved) -> None:
     result = dovetail("diff", saved("a"), "-b", "CpuRef")
     assert result.exit_code == 2
@@ -270,14 +302,14 @@ def product(quantized: bool, *, is_wrong: bool = False) -> Network:
     return network
 
 
-def compare(a: Network, b: Network, tolerance: float | None = None) -> Comparison:
+def compare(a: Network, b: Network, runs: int = 1) -> Comparison:
     sides = [Side(Path(name), network, ["CpuRef"], {}) for name, network in (("a", a), ("b", b))]
     with load_network(a, "CpuRef") as loaded_a, load_network(b, "CpuRef") as loaded_b:
         feeding = Feeding.of((loaded_a.inputs, loaded_b.inputs), ({}, {}), all_random=True)
         (spec,) = feeding.given
         integers = np.arange(-60, 60, 10, dtype=np.int8).reshape(2, 6)
         array = integers if spec.dtype is DType.INT8 else (integers * 0.05).astype(np.float32)
-        comparison = Comparison(*sides, loaded_a, loaded_b, [feeding.both({"x": array})], tolerance, None)
+        comparison = Comparison(*sides, loaded_a, loaded_b, [feeding.both({"x": array})] * runs, None, None)
         comparison.compare_outputs(lambda: None)
         for group in comparison.layer_groups():
             comparison.compare_layers(group, lambda: None)

@@ -14,7 +14,7 @@ import dovetail
 
 from .differences import Difference, default_tolerance, real_values
 from .options import shapes_for
-from .pairs import Homes, computed_slots, groups, is_quantized, names_with_sizes, options_for, paired, parting
+from .pairs import Homes, computed_slots, groups, is_quantized, names_with_sizes, options_for, paired, parting, shown_outputs
 from .statistics import Timing
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Comparison:
         self._quantized = (is_quantized(a.network), is_quantized(b.network))
         self._slots = computed_slots(a.network)
         self._layers_of_b = computed_slots(b.network)
-        names = [[layer.name for layer in side.network.outputs] for side in (a, b)]
+        names = [shown_outputs(side.network) for side in (a, b)]
         self._outputs = paired(*names, by_position=True)
         self._layers = paired([*self._slots], [*self._layers_of_b], by_position=False)
         self.outputs: list[Row] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dovetail.graph.descriptor import Input, Output
 
 from .differences import parameters, real_values
+from .options import logger
 
 if TYPE_CHECKING:
     from dovetail import Layer, Network
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from .feeding import InputSpec
 
 Array = npt.NDArray[Any]
+_MOVES = ((0, 0), (1, -1), (-1, 1))
+"""Where channels may go: nowhere, behind or before the other axes."""
 _QUANTIZING = ("dovetail.Quantize", "dovetail.Dequantize")
 
 
@@ -53,12 +56,14 @@ class Feeding:
         to: Inputs of the other network.
         pairs: Names that belong together, in `given` and in `to`.
         is_swapped: Whether B is what is given.
+        told: Inputs of which it was told that their channels are moved.
     """
 
     given: list[InputSpec]
     to: list[InputSpec]
     pairs: tuple[tuple[str, str], ...]
     is_swapped: bool
+    told: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -97,27 +102,28 @@ class Feeding:
         """
         given, to = {spec.name: spec for spec in self.given}, {spec.name: spec for spec in self.to}
         names = ("B", "A") if self.is_swapped else ("A", "B")
-        others = {theirs: _converted(arrays[ours], given[ours], to[theirs], names) for ours, theirs in self.pairs}
+        others = {theirs: _converted(arrays[ours], given[ours], to[theirs], names, self.told) for ours, theirs in self.pairs}
         return (others, arrays) if self.is_swapped else (arrays, others)
 
 
-def _converted(array: Array, a: InputSpec, b: InputSpec, names: tuple[str, str]) -> Array:
-    fits = len(array.shape) == len(b.shape) and all(
-        isinstance(size, str) or size == found for found, size in zip(array.shape, b.shape, strict=True)
-    )
-    shape = f"[{', '.join(map(str, array.shape))}]"
-    if not fits:
-        wanted = f"[{', '.join(map(str, b.shape))}]"
-        raise click.UsageError(f"input {a.name!r} is {a.dtype}{shape} in {names[0]}, but {b.dtype}{wanted} in {names[1]}")
+def _converted(array: Array, a: InputSpec, b: InputSpec, names: tuple[str, str], told: set[str]) -> Array:
+    found = f"{a.dtype}[{', '.join(map(str, array.shape))}]"
+    move = next((one for one in _MOVES if _fits(_moved(array, one).shape, b.shape)), None)
+    if move is None:
+        wanted = f"{b.dtype}[{', '.join(map(str, b.shape))}]"
+        raise click.UsageError(f"input {a.name!r} is {found} in {names[0]}, but {wanted} in {names[1]}")
+    if move != _MOVES[0] and a.name not in told:
+        told.add(a.name)
+        logger.info("note: input %r is %s in %s: its channels are moved for %s", a.name, found, names[0], names[1])
     if a.dtype is b.dtype and a.quantization == b.quantization:
-        return array
+        return _moved(array, move)
     if not all(spec.dtype.is_float or spec.quantization is not None for spec in (a, b)):
         if a.dtype is b.dtype:  # whether integers stand for real numbers, one of them does not tell
-            return array
+            return _moved(array, move)
         raise click.UsageError(
             f"input {a.name!r} is {a.dtype} in {names[0]}, but {b.dtype} in {names[1]}, and it is not told what these stand for"
         )
-    reals = real_values(array, a)
+    reals = _moved(real_values(array, a), move)
     if b.quantization is None:
         return _as_float(reals, b)
     scale, zero = parameters(b.quantization, array.ndim)
@@ -125,10 +131,25 @@ def _converted(array: Array, a: InputSpec, b: InputSpec, names: tuple[str, str])
     return np.asarray(np.clip(np.rint(reals / scale) + zero, limits.min, limits.max).astype(b.dtype.numpy))
 
 
+def _moved(array: Array, move: tuple[int, int]) -> Array:
+    """Move an axis of pictures and sounds; what has no channels stays."""
+    return np.ascontiguousarray(np.moveaxis(array, *move)) if array.ndim > 2 else array
+
+
+def _fits(found: Sequence[int], wanted: Sequence[int | str]) -> bool:
+    return len(found) == len(wanted) and all(isinstance(b, str) or a == b for a, b in zip(found, wanted, strict=True))
+
+
 def _as_float(reals: npt.NDArray[np.float64], spec: InputSpec) -> Array:
     from .pictures import to_bfloat16
 
     return to_bfloat16(reals.astype(np.float32)) if spec.dtype.label == "bfloat16" else reals.astype(spec.dtype.numpy)
+
+
+def shown_outputs(network: Network) -> list[str]:
+    """Name the outputs that a run returns: what it remembers is none."""
+    remembered = {state.output for state in network.states.values()}
+    return [layer.name for layer in network.outputs if layer.name not in remembered]
 
 
 def computed_slots(network: Network) -> dict[str, OutputSlot]:

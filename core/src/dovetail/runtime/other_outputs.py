@@ -31,7 +31,8 @@ def output_names(outputs: object) -> tuple[str, ...]:
 class OtherOutputs(Generic[_Network]):
     """Networks by the names of their outputs.
 
-    Looking up takes no lock. Who adds holds the lock for planning of the network they are made of.
+    Looking up takes no lock: what is looked up is replaced, never changed. Who adds holds the lock
+    for planning of the network they are made of.
 
     Args:
         make: Loads the network with outputs of these names.
@@ -42,7 +43,7 @@ class OtherOutputs(Generic[_Network]):
         self._kept: dict[tuple[str, ...], _Network] = {}
         self._uses: dict[tuple[str, ...], int] = {}
         self._count = count()
-        self._loaded: weakref.WeakSet[_Network] = weakref.WeakSet()
+        self._loaded: tuple[weakref.ref[_Network], ...] = ()
 
     def get(self, names: tuple[str, ...]) -> _Network | None:
         """Return the network with these outputs, None if there is none, or it was unloaded."""
@@ -60,10 +61,11 @@ class OtherOutputs(Generic[_Network]):
             del others[min(others, key=lambda one: self._uses.get(one, -1))]
         self._kept = {**others, names: made}
         self._uses = {one: self._uses.get(one, -1) for one in others} | {names: next(self._count)}
-        self._loaded.add(made)
+        self._loaded = (*(one for one in self._loaded if one() is not None), weakref.ref(made))
         return made
 
     @property
     def loaded(self) -> list[_Network]:
         """Those that still are, kept or held by somebody else."""
-        return [network for network in list(self._loaded) if not network._closed]
+        found = [one() for one in self._loaded]
+        return [network for network in found if network is not None and not network._closed]

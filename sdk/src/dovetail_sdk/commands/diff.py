@@ -130,7 +130,7 @@ def _print(
         several = f", {seconds_text(side.median)} a run" if len(side.seconds) > 1 else ""  # the first run may make a plan
         click.echo(f"{label}: {side.model} on {side.backends_used or 'the core'}{several}")
     show(rows_table("output", comparison.outputs))
-    if layers:
+    if comparison.layers:
         show(rows_table("layer", comparison.layers))
     for line in comparison.sentences(layers=layers):
         click.echo(line)
