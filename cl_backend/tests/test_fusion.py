@@ -31,6 +31,23 @@ def test_a_chain_with_broadcast_operands_is_one_step():
     np.testing.assert_allclose(found["z"], 1 / (1 + np.exp(-inner)), rtol=3e-6)
 
 
+def test_the_inside_of_a_chain_is_shown_to_who_asks():
+    net = Network("inside")
+    x = net.input("x", (2, 3, 5))
+    inner = net.tanh(net.multiplication(x, np.float32(0.5), name="half"), name="inner")
+    net.output(net.sigmoid(net.addition(inner, x, name="sum"), name="last"), "z")
+    feeds = {"x": np.random.default_rng(2).standard_normal((2, 3, 5)).astype(np.float32)}
+    with dovetail.load(net, ["GpuAcc"]) as loaded:
+        found = loaded.run(feeds, outputs=["inner", "z", "half"])
+        loaded.run(feeds)
+        assert [row.kind for row in loaded.placement.layers] == ["GpuAcc.Chain"]
+    wide = feeds["x"].astype(np.float64)
+    wanted = {"inner": np.tanh(wide / 2), "z": 1 / (1 + np.exp(-np.tanh(wide / 2) - wide)), "half": wide / 2}
+    assert list(found) == list(wanted)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(found[name], value, rtol=3e-6, err_msg=name)
+
+
 def test_what_somebody_else_reads_ends_a_chain():
     net = Network("two readers")
     x = net.input("x", (7,))
