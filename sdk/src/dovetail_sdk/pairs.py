@@ -18,6 +18,7 @@ from .options import logger
 if TYPE_CHECKING:
     from dovetail import Layer, Network
     from dovetail.graph.layer import OutputSlot
+    from dovetail.graph.meaning import Meaning
     from dovetail.optimizer import Placement, TensorSpec
 
     from .feeding import InputSpec
@@ -70,6 +71,7 @@ class Feeding:
         cls,
         specs: tuple[Iterable[TensorSpec], Iterable[TensorSpec]],
         shapes: tuple[dict[str, Any], dict[str, Any]],
+        meanings: tuple[Mapping[str, Meaning] | None, Mapping[str, Meaning] | None] = (None, None),
         *,
         all_random: bool,
     ) -> Feeding:
@@ -80,7 +82,7 @@ class Feeding:
         """
         from .feeding import input_specs
 
-        a, b = (input_specs(one, sizes) for one, sizes in zip(specs, shapes, strict=True))
+        a, b = (input_specs(*one) for one in zip(specs, shapes, meanings, strict=True))
         names = [[spec.name for spec in side] for side in (a, b)]
         found = paired(*names, by_position=True)
         if found.only_a or found.only_b:

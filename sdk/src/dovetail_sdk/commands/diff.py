@@ -82,7 +82,12 @@ def command(
     a, b = Side.pair((model, other or model), (placing.backends, against or placing.backends), placing, limits)
     with _loaded(a, placing, limits) as loaded_a, _loaded(b, placing, limits) as loaded_b:
         settings = PictureSettings(mean, scale, layout, channels)
-        feeding = Feeding.of((loaded_a.inputs, loaded_b.inputs), (a.shapes, b.shapes), all_random=set(texts) == {"random"})
+        feeding = Feeding.of(
+            (loaded_a.inputs, loaded_b.inputs),
+            (a.shapes, b.shapes),
+            (a.network.meanings, b.network.meanings),
+            all_random=set(texts) == {"random"},
+        )
         fed = [feeds_for(feeding.given, texts, settings, seed + number) for number in range(runs)]
         tell_assumed(fed[0].assumed)
         arrays = [feeding.both(feeds.arrays) for feeds in fed]
