@@ -20,12 +20,17 @@ TEXTS = {
     "multiply": "(uint8[2,2] x, float s) => (uint8[2,2] y) { y = QLinearMatMul(x, tenth, three, x, tenth, three, s, three) }",
     "largest": "(float[1,1,2,2] x) => (float[1,1,1,1] y) { y = GlobalMaxPool(x) }",
     "sign of zero": "(float[2] x) => (float[2] y) { z = Selu(x)  y = Reciprocal(z) }",
+    "recurrent": """(float[N,1,1] x, float[1,2,1] w, float[1,2,2] r, int32[1] n) => (float[1,1,2] y)
+    { z, y = RNN<hidden_size = 2>(x, w, r, , n) }""",
     "pool": """(float[1,1,7] x) => (float[1,1,N] y)
     { y = LpPool<kernel_shape = [3], dilations = [2], auto_pad = "SAME_UPPER">(x) }""",
 }
 INTEGERS, ODD = Difference("integers", "y", "3 against 0"), Difference("non-finite", "y", "inf against -inf")
 X = np.array([1, 2, 3, 4], np.float32)
 Q = np.array([[3, 3], [3, 3]], np.uint8)
+WEIGHTS = {"w": np.ones((1, 2, 1), np.float32), "r": np.ones((1, 2, 2), np.float32)}
+STEPS = {"x": X.reshape(4, 1, 1), "n": np.array([4], np.int32), **WEIGHTS}
+UNWRITTEN = Difference("non-finite", "y", "0 against nan")
 RULES: list[tuple[str, dict[str, Any], Difference, bool]] = [
     ("quantize", {"x": X * np.float32(NAN), "s": np.float32(1)}, INTEGERS, True),
     ("quantize", {"x": X * 0, "s": np.float32(0)}, INTEGERS, True),
@@ -37,6 +42,9 @@ RULES: list[tuple[str, dict[str, Any], Difference, bool]] = [
     ("sign of zero", {"x": X[:2] * 0}, ODD, True),
     ("sign of zero", {"x": X[:2]}, ODD, False),
     ("sign of zero", {"x": X[:2] * 0}, Difference("non-finite", "y", "inf against nan"), False),
+    ("recurrent", {**STEPS, "x": STEPS["x"][:0], "n": STEPS["n"] * 0}, UNWRITTEN, True),
+    ("recurrent", {**STEPS, "n": STEPS["n"] * 0}, UNWRITTEN, True),
+    ("recurrent", STEPS, UNWRITTEN, False),
     ("pool", {"x": np.ones((1, 1, 7), np.float32)}, Difference("shape", "y", "(1, 1, 7) against (1, 1, 5)"), True),
 ]
 
