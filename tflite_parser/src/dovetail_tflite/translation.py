@@ -27,7 +27,8 @@ from .unsupported import Entry, NotTranslated, Unsupported, report
 from .variables import Variable, Variables, first_value
 
 _CUSTOM = "CUSTOM"
-_OF_RESOURCES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
+OF_RESOURCES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
+"""Builtin operators that are translated here: resources are no tensors."""
 _NEWER = OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
 """Codes from here on do not fit the byte that older readers look at."""
 
@@ -224,7 +225,7 @@ class Translation:
     ) -> Sequence[Found]:
         numbers = _indices(table, "inputs")
         reader = f"operator {code.name} of {label!r}"
-        if code.name in _OF_RESOURCES and not code.is_custom:
+        if code.name in OF_RESOURCES and not code.is_custom:
             return self._translate_resource(scope, code.name, _options(table), numbers, outputs, reader)
         known = self._found(code)
         slots = [self._slot(scope, number, reader) for number in numbers]
