@@ -5,9 +5,11 @@ from __future__ import annotations
 from contextlib import suppress
 
 import golden_files
+import numpy as np
 import pytest
 
 import dovetail
+from dovetail_tflite import parse
 
 BACKENDS = (["CpuRef"], ["CpuAcc", "CpuRef"])
 OPERATORS = golden_files.MODELS / "tflite_ops"
@@ -43,6 +45,21 @@ def test_a_model_gives_what_litert_gives(folder, name, backends):
     with loaded(golden.model, backends) as net:
         results = net.run(dict(zip([info.name for info in net.inputs], golden.inputs, strict=True)))
     assert golden_files.difference(list(results.values()), golden) == ""
+
+
+SIGNATURES = {"add": np.add, "mul": np.multiply, "sub": np.subtract}
+THREE = OPERATORS / "litert" / "js_multi_signature_model.tflite"
+
+
+@pytest.mark.skipif(not THREE.is_file(), reason=golden_files.ABSENT)
+@pytest.mark.parametrize("key", SIGNATURES)
+def test_each_signature_of_a_model_is_a_function_of_its_own(key):
+    with dovetail.load(parse(THREE, signature=key), backends=["CpuRef"]) as net:
+        assert ([info.name for info in net.inputs], [info.name for info in net.outputs]) == (["b", "a"], ["output"])
+        count = np.arange(1, 1 + np.prod(net.inputs[0].shape), dtype=np.float32).reshape(net.inputs[0].shape)
+        feeds = {"a": 3 * count, "b": count}
+        results = net.run(feeds)
+    np.testing.assert_array_equal(results["output"], SIGNATURES[key](feeds["a"], feeds["b"]))
 
 
 REJECTED = sorted((OPERATORS / "litert_reject").glob("*.tflite")) if OPERATORS.is_dir() else []

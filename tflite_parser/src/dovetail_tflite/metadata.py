@@ -38,19 +38,20 @@ _TROUBLE = (
 """What is raised by what is broken; encrypted archives raise a RuntimeError."""
 
 
-def meanings(file: ModelFile, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, Meaning]:
+def meanings(file: ModelFile, subgraph: int, inputs: Sequence[str], outputs: Sequence[str]) -> dict[str, Meaning]:
     """Return what the file says of inputs and outputs, by name.
 
     A model runs without it: what is damaged is left out, and the log says so.
 
     Args:
         file: The model.
+        subgraph: Number of the subgraph that was translated.
         inputs: Names of its inputs, in order.
         outputs: Names of its outputs, in order.
     """
     try:
         root = _root(file)
-        return {} if root is None else dict(_found(file, root, inputs, outputs))
+        return {} if root is None else dict(_found(file, root, subgraph, inputs, outputs))
     except (BrokenFile, *_TROUBLE) as error:
         _log.warning("%s: its metadata are left out, being damaged: %s", file.origin, error)
         return {}
@@ -69,13 +70,15 @@ def _aligned(data: Bytes) -> Bytes:
     return np.ascontiguousarray(data).copy()
 
 
-def _found(file: ModelFile, root: Table, inputs: Sequence[str], outputs: Sequence[str]) -> Iterator[tuple[str, Meaning]]:
+def _found(
+    file: ModelFile, root: Table, subgraph: int, inputs: Sequence[str], outputs: Sequence[str]
+) -> Iterator[tuple[str, Meaning]]:
     subgraphs = root.tables("subgraph_metadata")
     labels = _Labels(file.data)
-    if not len(subgraphs):
+    if subgraph >= len(subgraphs):
         return
     for end, names in (("input_tensor_metadata", inputs), ("output_tensor_metadata", outputs)):
-        tensors: Tables = subgraphs[0].tables(end)
+        tensors: Tables = subgraphs[subgraph].tables(end)
         for name, index in zip(names, range(len(tensors)), strict=False):
             meaning = _meaning(tensors[index], labels)
             if meaning != Meaning():

@@ -26,28 +26,31 @@ class TfliteParser:
         return network
 
 
-def parse(model: str | os.PathLike[str] | bytes) -> Network:
+def parse(model: str | os.PathLike[str] | bytes, *, signature: str | None = None) -> Network:
     """Turn a model into a network.
 
-    Inputs and outputs keep the names of their tensors, made unique; an open size is called
-    ``<input>_dim<axis>``. Layers are called after their operator's first output.
+    Inputs and outputs have the names of the signature where it names each of them once, else those
+    of their tensors, made unique; an open size is called ``<input>_dim<axis>``. Layers are called
+    after their operator's first output.
 
     Args:
         model: A path, or the bytes of a file.
+        signature: Key of the signature to translate; default the first subgraph, with the names of
+            its signature if it has just one.
 
     Raises:
         UnsupportedModelError: Lists every operator and type that dovetail does not have.
-        ModelError: The model is missing (`MODEL_NOT_FOUND`) or malformed.
+        ModelError: The model or the signature is missing (`MODEL_NOT_FOUND`), or it is malformed.
         LimitError: It asks for more than the limits of the load under way allow, or the default
             ones.
     """
     with limited(None):
-        return _translated(read_model(model))
+        return _translated(read_model(model), signature)
 
 
-def _translated(found: ModelFile) -> Network:
+def _translated(found: ModelFile, signature: str | None = None) -> Network:
     try:
-        return translate(found)
+        return translate(found, signature)
     except DovetailError:
         raise
     except LOW_LEVEL_ERRORS as error:

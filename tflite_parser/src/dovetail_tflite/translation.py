@@ -22,8 +22,10 @@ from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .registry import Operator, find
 from .schema import OPERATORS, OPTIONS, OPTIONS_2
 from .scope import MISSING, Found, Missing, Scope
+from .signatures import Entry, entry_of
 from .tensors import Tensor, read_tensor
-from .unsupported import Entry, NotTranslated, Unsupported, report
+from .unsupported import Entry as Unknown
+from .unsupported import NotTranslated, Unsupported, report
 from .variables import Variable, Variables, first_value
 
 _CUSTOM = "CUSTOM"
@@ -41,34 +43,35 @@ class _Code(NamedTuple):
     is_custom: bool
 
 
-def translate(file: ModelFile) -> Network:
-    """Return the network of a model's first subgraph.
+def translate(file: ModelFile, signature: str | None = None) -> Network:
+    """Return the network of a model's first subgraph, or of that of a signature.
 
     Raises:
         UnsupportedModelError: Lists everything that dovetail does not have.
-        ModelError: The model contradicts itself.
+        ModelError: The model contradicts itself, or has no such signature.
     """
-    return Translation(file).run()
+    return Translation(file, entry_of(file, signature)).run()
 
 
 class Translation:
     """A model under translation; operators that have subgraphs ask it for these."""
 
-    def __init__(self, file: ModelFile) -> None:
+    def __init__(self, file: ModelFile, entry: Entry) -> None:
         self._file = file
-        main = file.subgraphs[0]
+        self._entry = entry
+        main = file.subgraphs[entry.subgraph]
         self._network = Network(main.text("name") or "network")
         self._inference = SymbolicInference()
         self._codes = self._read_codes(file.root.tables("operator_codes"))
-        self._unsupported: list[Entry] = []
-        self._main = Scope(0, main)
+        self._unsupported: list[Unknown] = []
+        self._main = Scope(entry.subgraph, main)
         self._expansion = Expansion(file)
         self._attributed: set[Layer] = set()
         self._variables = Variables(self._network)
         self._is_first_run = False  # while the subgraph is translated that runs once before all others
 
     def run(self) -> Network:
-        """Translate the first subgraph."""
+        """Translate the subgraph, under the names of its signature."""
         scope = self._main
         self._add_inputs(scope)
         self._translate_operators(scope)
@@ -80,7 +83,7 @@ class Translation:
         ends = (
             [layer.name for layer in end if layer.name not in hidden] for end in (self._network.inputs, self._network.outputs)
         )
-        self._network.meanings = meanings(self._file, *ends)
+        self._network.meanings = meanings(self._file, self._entry.subgraph, *ends)
         return self._network
 
     @staticmethod
@@ -103,7 +106,8 @@ class Translation:
         for place, number in enumerate(numbers):
             try:
                 tensor = self._tensor(scope, number)
-                name = self._network.unique_name(tensor.name or f"input_{place}")
+                wanted = self._entry.inputs.get(number) or tensor.name or f"input_{place}"
+                name = self._network.unique_name(wanted)
                 if number in scope.values:
                     raise self._malformed(f"has tensor {name!r} as two inputs")
                 scope.values[number] = self._network.input(name, _opened(tensor.shape, name), tensor.dtype, tensor.quantization)
@@ -118,7 +122,7 @@ class Translation:
         for place, number in enumerate(numbers):
             slot = self._slot(scope, number, f"output {place}")
             name = scope.known[number].name if number in scope.known else ""
-            found.append((name or f"output_{place}", slot))
+            found.append((self._entry.outputs.get(number) or name or f"output_{place}", slot))
         if self._unsupported:
             return
         if not found:
@@ -363,7 +367,7 @@ class Translation:
     # -- trouble -----------------------------------------------------------------------------------
 
     def _note(self, op: str, version: int, node: str, reason: str) -> None:
-        self._unsupported.append(Entry(op=op, version=version, node=node, reason=reason))
+        self._unsupported.append(Unknown(op=op, version=version, node=node, reason=reason))
 
     def _malformed(self, found: str) -> ModelError:
         return malformed(f"{self._file.origin} {found}")
