@@ -179,7 +179,7 @@ def test_array_file_under_the_other_suffix(tmp_path: Path, npy: Path) -> None:
 def test_unknown_suffix(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.touch()
-    assert "neither .npy, .npz nor a picture" in refusal([A], path)
+    assert "neither .npy, .npz, .wav nor a picture" in refusal([A], path)
 
 
 def test_picture(tmp_path: Path) -> None:

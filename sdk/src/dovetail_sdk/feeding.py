@@ -12,6 +12,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from . import sounds
 from .pictures import SUFFIXES, PictureSettings, picture_tensor, to_bfloat16
 
 if TYPE_CHECKING:
@@ -44,11 +45,13 @@ class Feeds:
     Attributes:
         arrays, notes: By input name.
         assumed: The sizes of random inputs that nothing fixed, by symbol.
+        pictures: The files of inputs that are pictures, by input name.
     """
 
     arrays: dict[str, Array] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     assumed: dict[str, int] = field(default_factory=dict)
+    pictures: dict[str, Path] = field(default_factory=dict)
 
     def add(self, name: str, array: Array | None, note: str) -> None:
         """Take an array, or None for one that is made up once the others have fixed open sizes.
@@ -87,19 +90,22 @@ def _sizes(shape: Sequence[Dimension], actual: Any) -> dict[str, int]:
     return {symbol: size for symbol, size in zip(shape, actual, strict=True) if isinstance(symbol, str)}
 
 
-def feeds_for(specs: Sequence[InputSpec], texts: Sequence[str], settings: PictureSettings, seed: int = 0) -> Feeds:
+def feeds_for(
+    specs: Sequence[InputSpec], texts: Sequence[str], settings: PictureSettings, seed: int = 0, rate: int | None = None
+) -> Feeds:
     """Read all inputs.
 
     An open size of a random input is that of the other inputs, or else 1, as `Feeds.assumed` tells.
 
     Args:
         specs: The inputs of the network.
-        texts: Each ``name=source`` or ``source``; a source is a .npy, .npz or picture file, or
-            "random". Without a name, a .npz gives the inputs that its arrays are named after,
+        texts: Each ``name=source`` or ``source``; a source is a .npy, .npz, .wav or picture file,
+            or "random". Without a name, a .npz gives the inputs that its arrays are named after,
             another file the only input not given otherwise, and "random" all inputs not given
             otherwise.
         settings: How pictures are read.
         seed: For "random".
+        rate: How many samples a second sounds must have; None for any.
 
     Raises:
         click.UsageError: An input is not given, given twice or unknown, or a file cannot be read.
@@ -112,15 +118,15 @@ def feeds_for(specs: Sequence[InputSpec], texts: Sequence[str], settings: Pictur
         if name is None:
             nameless.append(source)
         else:
-            feeds.add(name, *_read(by_name[name], source, settings))
+            _feed(feeds, by_name[name], source, settings, rate)
     for source in sorted(nameless, key=lambda source: source == RANDOM):
-        _feed_nameless(feeds, by_name, source, settings)
+        _feed_nameless(feeds, by_name, source, settings, rate)
     missing = [spec for spec in specs if spec.name not in feeds.notes]
     if missing:
         given = f"--input {missing[0].name}=FILE" if len(specs) > 1 else "--input FILE"
         raise click.UsageError(
             f"{len(missing)} input{'s are' if len(missing) > 1 else ' is'} not given: {', '.join(map(str, missing))}; "
-            f"add {given} (.npy, .npz, a picture), or --input random"
+            f"add {given} (.npy, .npz, .wav, a picture), or --input random"
         )
     _make_up(feeds, specs, seed)
     return feeds
@@ -150,11 +156,19 @@ def _split(text: str, by_name: dict[str, InputSpec]) -> tuple[str | None, str]:
     raise click.UsageError(f"input file {text!r} does not exist")
 
 
-def _feed_nameless(feeds: Feeds, by_name: dict[str, InputSpec], source: str, settings: PictureSettings) -> None:
+def _feed(feeds: Feeds, spec: InputSpec, source: str, settings: PictureSettings, rate: int | None) -> None:
+    feeds.add(spec.name, *_read(spec, source, settings, rate))
+    if Path(source).suffix.lower() in SUFFIXES:
+        feeds.pictures[spec.name] = Path(source)
+
+
+def _feed_nameless(
+    feeds: Feeds, by_name: dict[str, InputSpec], source: str, settings: PictureSettings, rate: int | None
+) -> None:
     open_specs = [spec for spec in by_name.values() if spec.name not in feeds.notes]
     if source == RANDOM:
         for spec in open_specs:
-            feeds.add(spec.name, *_read(spec, RANDOM, settings))
+            _feed(feeds, spec, RANDOM, settings, rate)
         return
     if Path(source).suffix.lower() == ".npz":
         arrays = load_npz(Path(source))
@@ -170,10 +184,10 @@ def _feed_nameless(feeds: Feeds, by_name: dict[str, InputSpec], source: str, set
     if len(open_specs) != 1:
         names = ", ".join(repr(spec.name) for spec in open_specs) or "none"
         raise click.UsageError(f"which input is {source} for? Write --input NAME={source}; still open: {names}")
-    feeds.add(open_specs[0].name, *_read(open_specs[0], source, settings))
+    _feed(feeds, open_specs[0], source, settings, rate)
 
 
-def _read(spec: InputSpec, source: str, settings: PictureSettings) -> tuple[Array | None, str]:
+def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | None) -> tuple[Array | None, str]:
     if source == RANDOM:
         return None, RANDOM
     path = Path(source)
@@ -193,7 +207,10 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings) -> tuple[Arra
     if suffix in SUFFIXES:
         array, note = picture_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, settings, spec.meaning)
         return array, f"{source}: {note}"
-    raise click.UsageError(f"{source} is neither .npy, .npz nor a picture ({', '.join(sorted(SUFFIXES))})")
+    if suffix in sounds.SUFFIXES:
+        array, note = sounds.sound_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, rate)
+        return array, f"{source}: {note}"
+    raise click.UsageError(f"{source} is neither .npy, .npz, .wav nor a picture ({', '.join(sorted(SUFFIXES))})")
 
 
 def _load_npy(path: Path) -> Array:

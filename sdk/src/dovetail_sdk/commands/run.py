@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dovetail import Limits, LoadedNetwork
+    from dovetail import Limits, LoadedNetwork, Network
+
+    from ..detections import Detector
 
 MAX_ROWS = 8
 """Rows of a batch whose best classes are shown."""
@@ -42,7 +44,7 @@ MAX_ROWS = 8
     "inputs",
     multiple=True,
     metavar="[NAME=]SOURCE",
-    help="A .npy, .npz or picture file, or 'random'. Repeatable.",
+    help="A .npy, .npz, .wav or picture file, or 'random'. Repeatable.",
 )
 @click.option(
     "-o",
@@ -55,6 +57,23 @@ MAX_ROWS = 8
 @threads_option
 @limits_option
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after this long.")
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Names of the classes, one a line. Default: as the model says.",
+)
+@click.option(
+    "--least", type=float, default=0.3, show_default=True, metavar="SCORE", help="Lowest score of detections that are shown."
+)
+@click.option(
+    "--draw",
+    type=click.Path(dir_okay=False, path_type=Path),
+    callback=in_folder,
+    help="Draw the detections on the picture and write it to this .png.",
+)
+@click.option(
+    "--rate", type=click.IntRange(min=1), metavar="HZ", help="Sounds: refuse those of another rate. Default: take any."
+)
 @click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Best classes shown; 0 for none.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random inputs.")
 @click.option(
@@ -93,6 +112,10 @@ def command(
     threads: int | None,
     limits: Limits | None,
     timeout: float | None,
+    labels: Path | None,
+    least: float,
+    draw: Path | None,
+    rate: int | None,
     top: int,
     seed: int,
     mean: tuple[float, ...] | None,
@@ -104,6 +127,7 @@ def command(
     """Run MODEL once and show its outputs."""
     import dovetail
 
+    from ..detections import find_detector
     from ..feeding import feeds_for, input_specs
     from ..options import shapes_for, tell_assumed
     from ..pictures import PictureSettings
@@ -111,6 +135,9 @@ def command(
 
     _check_suffix(output)
     network = dovetail.parse(model, limits=limits)
+    detector = find_detector(network)
+    _check_draw(draw, detector)
+    names = _lines(labels) if labels is not None else None
     shapes = shapes_for(network, shape)
     with working(f"loading {model.name}") as told:
         load = partial(dovetail.load, network, backends, threads=threads, shapes=shapes or None, options=options, limits=limits)
@@ -119,14 +146,19 @@ def command(
         if output is not None and output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
             raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
         settings = PictureSettings(mean, scale, layout, channels)
-        feeds = feeds_for(input_specs(loaded.inputs, shapes, network.meanings), inputs, settings, seed)
+        feeds = feeds_for(input_specs(loaded.inputs, shapes, network.meanings), inputs, settings, seed, rate)
+        picture = next(iter(feeds.pictures.values())) if len(feeds.pictures) == 1 else None
+        if draw is not None and picture is None:
+            raise click.UsageError("--draw needs one picture among the inputs")
         tell_assumed(feeds.assumed)
         for name, note in feeds.notes.items():
             click.echo(f"{name} <- {note}")
         with working(f"running {model.name}"):
             results = loaded.run(feeds.arrays, timeout=timeout)
-        labels = {name: meaning.labels for name, meaning in network.meanings.items()}
-        _show(loaded, results, top, labels)
+        known = {spec.name: names if names is not None else _labels(network, spec.name) for spec in loaded.outputs}
+        _show(loaded, results, top, known, detector.outputs if detector is not None else ())
+    if detector is not None:
+        _show_detections(detector, results, known[detector.classes], least, picture, draw)
     if output is not None:
         save(output, results)
         click.echo(f"written to {output}")
@@ -202,15 +234,57 @@ def write_npz(file: Any, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
 
+def _check_draw(draw: Path | None, detector: Detector | None) -> None:
+    if draw is not None and draw.suffix.lower() != ".png":
+        raise click.UsageError(f"--draw {draw}: the suffix must be .png")
+    if draw is not None and detector is None:
+        raise click.UsageError("--draw: no outputs of the network are those of a dovetail.DetectionPostProcess")
+
+
+def _lines(path: Path) -> tuple[str, ...]:
+    return tuple(line.strip() for line in path.read_text("utf-8", "replace").splitlines())
+
+
+def _labels(network: Network, output: str) -> Sequence[str]:
+    """Return the names of classes that the model file has for an output."""
+    meaning = network.meanings.get(output)
+    return () if meaning is None else meaning.labels
+
+
+def _show_detections(
+    detector: Detector,
+    results: Mapping[str, npt.NDArray[Any]],
+    labels: Sequence[str],
+    least: float,
+    picture: Path | None,
+    output: Path | None,
+) -> None:
+    from ..detections import detections, detections_table, draw, picture_size
+    from ..rendering import show
+
+    found = detections(detector, results, labels, least)
+    if found:
+        show(detections_table(found, None if picture is None else picture_size(picture)))
+    else:
+        click.echo(f"nothing was detected with a score of {least:g} or more")
+    if output is not None and picture is not None:
+        draw(picture, found, output)
+        click.echo(f"drawn to {output}")
+
+
 def _show(
-    loaded: LoadedNetwork, results: Mapping[str, npt.NDArray[Any]], top: int, labels: Mapping[str, Sequence[str]]
+    loaded: LoadedNetwork,
+    results: Mapping[str, npt.NDArray[Any]],
+    top: int,
+    labels: Mapping[str, Sequence[str]],
+    of_detector: Sequence[str],
 ) -> None:
     from ..rendering import show
 
     dtypes = {spec.name: spec.dtype.label for spec in loaded.outputs}
     show(outputs_table(results, dtypes))
     for name, array in results.items():
-        if top and is_classification(array.shape):
+        if top and name not in of_detector and is_classification(array.shape):
             scores = array.reshape(len(array), -1)
             show(classes_table(name, scores, top, labels.get(name, ()), bfloat16=dtypes[name] == "bfloat16"))
 
