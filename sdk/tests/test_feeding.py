@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from PIL import Image
 
 from dovetail import DType, TensorInfo
+from dovetail.graph.meaning import Meaning
 from dovetail_sdk.feeding import Feeds, InputSpec, feeds_for, input_specs, random_array
 from dovetail_sdk.pictures import PictureSettings
 
@@ -198,3 +200,15 @@ def test_given_sizes_are_put_into_the_specs() -> None:
     specs = [Spec("a", TensorInfo.of(("N", 3))), Spec("b", TensorInfo.of(("N", "M")))]
     assert [spec.shape for spec in input_specs(specs, {"N": 2, "b": (2, 7)})] == [(2, 3), (2, 7)]
     assert [spec.shape for spec in input_specs(specs, {"b": (2, 7)})] == [(2, 3), (2, 7)]
+
+
+def test_the_rate_of_a_sound_is_what_the_model_says(tmp_path: Path) -> None:
+    with wave.open(str(tmp_path / "a.wav"), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", "not compressed"))
+        file.writeframes(bytes(4))
+    spec = InputSpec("x", (1, 2), DType.FLOAT32, meaning=Meaning(rate=16000))
+    text = str(tmp_path / "a.wav")
+    with pytest.raises(click.UsageError, match="8000 samples a second, the network takes 16000"):
+        feeds_for([spec], [text], PictureSettings())
+    assert feeds_for([spec], [text], PictureSettings(), rate=8000).arrays["x"].shape == (1, 2)
+    assert feeds_for([InputSpec("x", (1, 2), DType.FLOAT32)], [text], PictureSettings()).arrays["x"].shape == (1, 2)

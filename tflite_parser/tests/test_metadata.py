@@ -47,6 +47,16 @@ def test_pictures_and_classes():
     }
 
 
+def test_the_rate_of_sounds():
+    sound = {"content_properties_type": 4, "content_properties": ("AudioProperties", {"sample_rate": 16000, "channels": 1})}
+    assert parse(model_of({"content": sound}, {})).meanings == {"x": Meaning(rate=16000)}
+
+
+@pytest.mark.parametrize("content", [{}, {"content_properties_type": 4}, {"content_properties_type": 2}])
+def test_contents_that_tell_no_rate(content):
+    assert parse(model_of({"content": content}, {})).meanings == {}
+
+
 def test_a_model_without_metadata():
     model = making.Model()
     x = model.main.input("x", "float32", (1, 3))

@@ -105,7 +105,7 @@ def feeds_for(
             otherwise.
         settings: How pictures are read.
         seed: For "random".
-        rate: How many samples a second sounds must have; None for any.
+        rate: How many samples a second sounds must have; None for what the model says, or any.
 
     Raises:
         click.UsageError: An input is not given, given twice or unknown, or a file cannot be read.
@@ -208,7 +208,8 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | N
         array, note = picture_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, settings, spec.meaning)
         return array, f"{source}: {note}"
     if suffix in sounds.SUFFIXES:
-        array, note = sounds.sound_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, rate)
+        known = spec.meaning.rate if spec.meaning is not None else 0
+        array, note = sounds.sound_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, rate or known or None)
         return array, f"{source}: {note}"
     raise click.UsageError(f"{source} is neither .npy, .npz, .wav nor a picture ({', '.join(sorted(SUFFIXES))})")
 

@@ -82,7 +82,7 @@ def _read(path: Path, rate: int | None, most: int | None) -> tuple[npt.NDArray[n
                 raise click.UsageError(f"{path} has samples of {8 * width} bits; 8, 16 and 32 can be read")
             if rate is not None and found != rate:
                 raise click.UsageError(
-                    f"{path} has {found} samples a second, the network takes {rate} (--rate); bring it to that rate first"
+                    f"{path} has {found} samples a second, the network takes {rate}; bring it to that rate first, or say --rate"
                 )
             data = file.readframes(count if most is None else min(count, most))
     except (wave.Error, EOFError) as error:

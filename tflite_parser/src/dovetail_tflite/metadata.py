@@ -1,4 +1,4 @@
-"""Read what a file says of its inputs and outputs: how pictures are scaled, names of classes.
+"""Read what a file says of inputs and outputs: how pictures are scaled, rates, names of classes.
 
 Source: `metadata_schema.fbs` of TensorFlow Lite Support, file identifier M001. It is a FlatBuffer
 in a buffer of the model; the files that it names lie in a ZIP archive behind the model.
@@ -25,6 +25,8 @@ _log = Log("dovetail")
 _ENTRY = "TFLITE_METADATA"
 _NORMALIZATION = 1
 """Of the union of process units."""
+_SOUND = 4
+"""Of the union of properties of contents."""
 _AXIS_LABELS, _VALUE_LABELS = 2, 3
 """Of the types of associated files."""
 _LARGEST_FILES = 1 << 20
@@ -101,7 +103,16 @@ def _meaning(tensor: Table, held: _Labels) -> Meaning:
     for index in range(len(associated)):
         if associated[index].number("type") in (_AXIS_LABELS, _VALUE_LABELS) and not labels:
             labels = held.lines(associated[index].text("name"))
-    return Meaning(labels, mean, deviation)
+    return Meaning(labels, mean, deviation, _rate(tensor))
+
+
+def _rate(tensor: Table) -> int:
+    """Return how many samples a second a sound has; 0 where nothing says so."""
+    content = tensor.table("content")
+    if content is None or content.number("content_properties_type") != _SOUND:
+        return 0
+    properties = content.table("content_properties", "AudioProperties")
+    return 0 if properties is None else int(properties.number("sample_rate"))
 
 
 class _Labels:

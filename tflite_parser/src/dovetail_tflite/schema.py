@@ -48,9 +48,11 @@ TABLES = {
         "name:string description:string input_tensor_metadata:[TensorMetadata] output_tensor_metadata:[TensorMetadata]"
     ),
     "TensorMetadata": (
-        "name:string description:string dimension_names:[string] - process_units:[ProcessUnit] - "
+        "name:string description:string dimension_names:[string] content:Content process_units:[ProcessUnit] - "
         "associated_files:[AssociatedFile]"
     ),
+    "Content": "content_properties_type:u8 content_properties:union",
+    "AudioProperties": "sample_rate:u32 channels:u32",
     "ProcessUnit": "options_type:u8 options:union",
     "NormalizationOptions": "mean:[f32] std:[f32]",
     "AssociatedFile": "name:string description:string type:i8",

@@ -72,7 +72,10 @@ MAX_ROWS = 8
     help="Draw the detections on the picture and write it to this .png.",
 )
 @click.option(
-    "--rate", type=click.IntRange(min=1), metavar="HZ", help="Sounds: refuse those of another rate. Default: take any."
+    "--rate",
+    type=click.IntRange(min=1),
+    metavar="HZ",
+    help="Sounds: refuse those of another rate. Default: as the model says, else any.",
 )
 @click.option("--top", type=click.IntRange(min=0), default=5, show_default=True, help="Best classes shown; 0 for none.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="For random inputs.")
