@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dovetail import Network
+import numpy as np
+
+from dovetail import Network, Quantization
 from dovetail.graph.layer import OutputSlot
+from dovetail.layers import QuantizedLstm
 
 from .case import enter, flat, x_size, zeros
 
@@ -20,9 +23,22 @@ def _rnn(net: Network, x: OutputSlot, units: int) -> OutputSlot:
     return net.rnn(x, zeros(units, x_size(x)), zeros(units, units))[0]
 
 
+def _quantized_lstm(net: Network, x: OutputSlot, units: int) -> OutputSlot:
+    batch, width = x.known_info.sizes[1:]
+    small = Quantization.per_tensor(0.125)
+
+    def of_bytes(*shape: int) -> OutputSlot:
+        return net.constant(zeros(*shape, dtype=np.int8), quantization=small, copy=False)
+
+    cell = net.constant(zeros(batch, units, dtype=np.int16), quantization=Quantization.per_tensor(2.0**-11), copy=False)
+    weights = [of_bytes(units, n) for n in (width, units) for _ in range(3)]
+    biases = [zeros(units, dtype=np.int32)] * 3
+    return net.add(QuantizedLstm(), net.quantize(x, small), of_bytes(batch, units), cell, *weights, *biases).outputs[0]
+
+
 def enter_cases() -> None:
     """Enter them into the table."""
-    for name, build in (("lstm", _lstm), ("gru", _gru), ("rnn", _rnn)):
+    for name, build in (("lstm", _lstm), ("gru", _gru), ("rnn", _rnn), ("quantized lstm", _quantized_lstm)):
         enter(f"{name} of many steps", flat(None, 1, 1), lambda net, x, n, b=build: b(net, x, 2))
         enter(f"{name} of many sequences", flat(2, None, 1), lambda net, x, n, b=build: b(net, x, 2))
         enter(f"{name} of long steps", flat(2, 1, None), lambda net, x, n, b=build: b(net, x, 2))

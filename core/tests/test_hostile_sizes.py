@@ -41,10 +41,18 @@ MILD = (0, 1, 1, 1, 2, 2, 3, 4, 5, -1, -2)
 WILD = (-4, 64, 65, 1000, 2**15, 2**31 - 1, 2**31, 2**32, 2**40, 2**47, 2**62, 2**63 - 1, -(2**31), -(2**62), -(2**63), 2**64)
 NUMBERS = (0.0, 1.0, 0.5, 2.0, -1.0, -0.0, 1e-300, 1e300, 3.4e38, float("inf"), float("-inf"), float("nan"), 1e-45, 2.0**63)
 
-RARELY_FITTING: dict[type[Descriptor], tuple[tuple[int, ...], ...]] = {
-    kinds.DetectionPostProcess: ((1, 2, 4), (1, 2, 2), (2, 4)),
+_BYTES = (DType.INT8, Quantization.per_tensor(0.5))
+_CELL = (DType.INT16, Quantization.per_tensor(2.0**-11))
+RARELY_FITTING: dict[type[Descriptor], tuple[tuple[Any, ...], ...]] = {
+    kinds.DetectionPostProcess: (((1, 2, 4),), ((1, 2, 2),), ((2, 4),)),
+    kinds.QuantizedLstm: (
+        *(((2, 2, 5), *_BYTES), ((2, 2), *_BYTES), ((2, 2), *_CELL)),
+        *[((2, 5), *_BYTES)] * 3,
+        *[((2, 2), *_BYTES)] * 3,
+        *[((2,), DType.INT32)] * 3,
+    ),
 }
-"""Shapes of float32 inputs that fit one another, of kinds where those drawn hardly ever do."""
+"""What inputs are that fit one another, of kinds where those drawn hardly ever do."""
 
 
 class Draw:
@@ -147,8 +155,8 @@ class Draw:
 
     def sources(self, network: Network, kind: type[Descriptor], shared: tuple[int, ...], dtype: DType) -> Iterator[Any]:
         if kind in RARELY_FITTING and self.random.random() < 0.7:
-            for index, shape in enumerate(RARELY_FITTING[kind]):
-                yield network.input(f"input_{index}", shape)
+            for index, given in enumerate(RARELY_FITTING[kind]):
+                yield network.input(f"input_{index}", *given)
             return
         count = self.random.randint(kind.required_inputs, max(kind.required_inputs, len(kind.input_names) + 2 * kind.variadic))
         for index in range(count):

@@ -15,7 +15,7 @@ from dovetail.graph.tensor import DataLayout, DType, Quantization, TensorInfo
 from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers.network import Network
 
-F32, I8, I32, I64, BOOL = DType.FLOAT32, DType.INT8, DType.INT32, DType.INT64, DType.BOOL
+F32, I8, I16, I32, I64, BOOL = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL
 Given: TypeAlias = tuple[Any, ...]
 
 
@@ -36,6 +36,23 @@ def inferred(descriptor: Descriptor, *inputs: Any) -> list[tuple[tuple[int, ...]
 
 def detector(**attributes: Any) -> kinds.DetectionPostProcess:
     return kinds.DetectionPostProcess(**{"max_detections": 5, "num_classes": 2, "max_classes_per_detection": 2, **attributes})
+
+
+def quantized_lstm(hidden: int = 5, **changed: Any) -> list[Any]:
+    """Infos of its inputs, for 3 elements of a step and 5 units; None for what is left out."""
+    small, cell = Quantization.per_tensor(0.5), Quantization.per_tensor(2.0**-11)
+    given: dict[str, Any] = {"input": ((7, 2, 3), I8, small), "initial_hidden": ((2, hidden), I8, small)}
+    given["initial_cell"] = ((2, 5), I16, cell)
+    for gate in ("input", "forget", "cell", "output"):
+        given |= {f"{gate}_weights": ((5, 3), I8, small), f"{gate}_recurrent_weights": ((5, hidden), I8, small)}
+        given[f"{gate}_bias"] = ((5,), I32)
+    given |= changed
+    return [given.get(name) for name in kinds.QuantizedLstm.input_names]
+
+
+UNCOUPLED = dict.fromkeys(("input_weights", "input_recurrent_weights", "input_bias"))
+BYTES = Quantization.per_tensor(0.5)
+SEEN = ((5,), I16, Quantization.per_tensor(0.5))
 
 
 SAME = kinds.AutoPadding.SAME_UPPER
@@ -194,6 +211,20 @@ CASES: dict[str, tuple[Descriptor, list[Any], list[Any]]] = {
         [(7, 2, 3), (15, 3), (15, 4), (15,), (2, 4), (2, 5), None, (10,), (15,), (4, 5), (4,)],
         [(7, 2, 4), (2, 4), (2, 5)],
     ),
+    "quantized lstm": (kinds.QuantizedLstm(), quantized_lstm(), [((7, 2, 5), I8), ((2, 5), I8), ((2, 5), I16)]),
+    "quantized lstm of coupled gates": (
+        kinds.QuantizedLstm(gate_scales=(1.0, 1.0, 1.0, 1.0)),
+        quantized_lstm(
+            **{**UNCOUPLED, "forget_peepholes": SEEN, "output_peepholes": SEEN},
+            **{f"{gate}_normalization": SEEN for gate in ("forget", "cell", "output")},
+        ),
+        [((7, 2, 5), I8), ((2, 5), I8), ((2, 5), I16)],
+    ),
+    "quantized lstm projected": (
+        kinds.QuantizedLstm(batch_first=True, hidden_scale=0.5),
+        quantized_lstm(4, input=((2, 7, 3), I8, BYTES), projection_weights=((4, 5), I8, BYTES), projection_bias=((4,), I32)),
+        [((2, 7, 4), I8), ((2, 4), I8), ((2, 5), I16)],
+    ),
     "quantize": (kinds.Quantize(dtype=I8, quantization=Quantization.per_tensor(0.5)), [(2,)], [((2,), I8)]),
     "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(0.5)), [((2,), I8)], [((2,), F32)]),
     "dequantize per axis": (
@@ -336,6 +367,47 @@ REFUSALS: dict[str, tuple[Descriptor, list[Any], str]] = {
     ),
     "lstm projection": (kinds.Lstm(), [(7, 2, 3), (20, 3), (20, 4), *[None] * 6, (4, 4)], "projection_weights has shape"),
     "lstm projection bias": (kinds.Lstm(), [(7, 2, 3), (20, 3), (20, 5), *[None] * 7, (5,)], "without projection_weights"),
+    **{
+        f"quantized lstm {name} {value}": (kinds.QuantizedLstm(**{name: value}), quantized_lstm(), text)
+        for name, value, text in (
+            ("cell_clip", -1.0, "cell_clip is -1.0"),
+            ("projection_clip", math.nan, "projection_clip is nan"),
+            ("gate_scales", (1.0, 1.0, 1.0), "gate_scales has 3 numbers"),
+            ("gate_scales", (1.0, 1.0, math.inf, 1.0), "scales are"),
+            ("hidden_scale", 0.0, "scales are"),
+            ("hidden_zero_point", 128, "zero point"),
+        )
+    },
+    **{
+        f"quantized lstm {name} {text}": (kinds.QuantizedLstm(), quantized_lstm(**{name: value}), text)
+        for name, value, text in (
+            ("input", ((7, 2, 3), F32), "input is float32"),
+            ("input", ((7, 3), I8, BYTES), "rank 2"),
+            ("input", ((7, 2, 3), I8), "quantized not at all"),
+            ("initial_hidden", ((2, 4), I8, BYTES), "5 units and 4 hidden values"),
+            ("initial_hidden", ((3, 5), I8, BYTES), "initial_hidden has shape"),
+            ("initial_cell", ((2, 5), I8, BYTES), "initial_cell is int8"),
+            ("initial_cell", ((2, 5), I16, BYTES), "initial_cell has the scale 0.5"),
+            ("initial_cell", ((3, 5), I16, Quantization.per_tensor(2.0**-11)), "initial_cell has shape"),
+            ("cell_weights", ((5, 4), I8, BYTES), "cell_weights has shape"),
+            ("cell_weights", ((5, 3), I8, Quantization.per_tensor(0.5, 1)), "has the zero point 1"),
+            ("cell_weights", ((5, 3), I8, Quantization.per_axis([0.5] * 5, axis=0)), "quantized per axis"),
+            ("output_recurrent_weights", ((5, 4), I8, BYTES), "output_recurrent_weights has shape"),
+            ("forget_bias", ((5,), I8, BYTES), "forget_bias is int8"),
+            ("input_bias", None, "of the input gate there is only"),
+            ("input_weights", None, "of the input gate there is only"),
+            ("cell_normalization", SEEN, "of normalization there is only cell_normalization"),
+            ("forget_normalization", SEEN, "gate_scales is None"),
+            ("output_peepholes", SEEN, "of peepholes there is only output_peepholes"),
+            ("projection_bias", ((5,), I32), "without projection_weights"),
+            ("projection_weights", ((4, 5), I8, BYTES), "projection_weights has shape"),
+        )
+    },
+    "quantized lstm of a peephole too many": (
+        kinds.QuantizedLstm(),
+        quantized_lstm(**{**UNCOUPLED, **{f"{gate}_peepholes": SEEN for gate in ("input", "forget", "output")}}),
+        "input_peepholes without input_weights",
+    ),
     "quantize": (kinds.Quantize(dtype=F32, quantization=Quantization.per_tensor(1.0)), [(2,)], "cannot be quantized"),
     "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(1.0)), [(2,)], "input is float32"),
     "dequantize scales": (

@@ -10,11 +10,12 @@ import pytest
 import dovetail.layers
 from dovetail import Constant, Descriptor, Device, DType, ErrorCode, GraphError, Network, Quantization
 from dovetail.graph.descriptor import Input, Output
-from dovetail.layers import GlobalPooling, MatMul, Pooling2d, TransposeConvolution2d
+from dovetail.layers import GlobalPooling, MatMul, Pooling2d, QuantizedLstm, TransposeConvolution2d
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.families import FAMILIES
 
 QUANTIZATION = Quantization.per_tensor(0.1, 3)
+WEIGHTS = Quantization.per_tensor(0.1)
 QUANTIZED = (DType.INT8, DType.UINT8)
 DETECTOR = ((1, 6, 4), (1, 6, 3), (6, 4))
 
@@ -72,6 +73,16 @@ def positions(net, shape):
 
 def recurrent_operands(net, d, gates):
     return [net.tensor(d, *shape) for shape in ((3, 2, 4), (gates * 5, 4), (gates * 5, 5), (gates * 5,))]
+
+
+def quantized_lstm(net, d):
+    bytes_of = [
+        net.input(net.unique_name("x"), shape, d, WEIGHTS) for shape in ((3, 2, 4), (2, 5), *[(5, 4)] * 3, *[(5, 5)] * 3)
+    ]
+    cell = net.input("cell", (2, 5), DType.INT16, Quantization.per_tensor(2.0**-11))
+    return net.add(
+        QuantizedLstm(), *bytes_of[:2], cell, *bytes_of[2:], *(net.tensor(DType.INT32, 5) for _ in range(3))
+    ).outputs[0]
 
 
 def zeros(d, shape=()):
@@ -138,6 +149,7 @@ BUILDERS = {
     "Rnn": lambda net, d: net.rnn(*recurrent_operands(net, d, 1))[0],
     "Gru": lambda net, d: net.gru(*recurrent_operands(net, d, 3))[0],
     "Lstm": lambda net, d: net.lstm(*recurrent_operands(net, d, 4))[0],
+    "QuantizedLstm": quantized_lstm,
     "Resize": lambda net, d: net.resize(net.tensor(d, 1, 2, 4, 4), (1, 2, 8, 8), method="nearest"),
     "Quantize": lambda net, d: net.quantize(net.tensor(d, 4), QUANTIZATION),
     "Dequantize": lambda net, d: net.dequantize(net.tensor(d, 4), QUANTIZATION),

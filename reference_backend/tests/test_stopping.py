@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dovetail.layers import Lstm, Pooling2d, PoolingFunction
+from dovetail import Quantization
+from dovetail.layers import Lstm, Pooling2d, PoolingFunction, QuantizedLstm
 
 LONG = 1 << 17
 
@@ -72,6 +73,26 @@ def test_stopped_within(run_layer, direct, name):
     build, *arrays = SINGLE[name]
     with pytest.raises(direct.Cancelled):
         run_layer(build, *arrays, cancel=1)
+
+
+@pytest.mark.parametrize(
+    "sizes", [(LONG, 1, 1, 1), (1, LONG, 1, 1), (1, 1, LONG, 1), (1, 1, 1, LONG)], ids=["steps", "batch", "inputs", "units"]
+)
+def test_quantized_lstms_stop(run_layer, direct, sizes):
+    steps, batch, inputs, units = sizes
+    bytes_of = [(steps, batch, inputs), (batch, 1), *[(units, inputs)] * 3, *[(units, 1)] * 3, (1, units)]
+    x, hidden, *weights, projection = (np.zeros(shape, np.int8) for shape in bytes_of)
+    biases, cell = [np.zeros(units, np.int32)] * 3, np.zeros((batch, units), np.int16)
+    arrays = [x, hidden, cell, *weights, *biases, projection]
+    small, no_bias = Quantization.per_tensor(0.5), [None] * 3
+    scales = [small, small, Quantization.per_tensor(2.0**-11), *[small] * 6, *no_bias, small]
+    with pytest.raises(direct.Cancelled):
+        run_layer(
+            lambda net, *slots: net.add(QuantizedLstm(), *slots[:-1], *[None] * 10, slots[-1]),
+            *arrays,
+            quantizations=scales,
+            cancel=1,
+        )
 
 
 def test_bytes_are_pooled_that_way_too(run_layer, direct):

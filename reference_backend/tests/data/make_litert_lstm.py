@@ -55,6 +55,10 @@ class Writer:
         operator.builtinOptionsType = schema.BuiltinOptions.UnidirectionalSequenceLSTMOptions
         self.model.operatorCodes, self.graph.operators = [code], [operator]
         self.graph.inputs, self.graph.outputs = [inputs[0]], [output]
+        return self.packed()
+
+    def packed(self) -> bytes:
+        """Return the file."""
         builder = flatbuffers.Builder(1024)
         builder.Finish(self.model.Pack(builder), b"TFL3")
         return bytes(builder.Output())

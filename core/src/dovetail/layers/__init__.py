@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from .pooling import Pooling2d as Pooling2d
     from .pooling import PoolingFunction as PoolingFunction
     from .pooling import PoolingLayers as PoolingLayers
+    from .quantized_recurrent import QuantizedLstm as QuantizedLstm
     from .quantizing import Dequantize as Dequantize
     from .quantizing import Quantize as Quantize
     from .quantizing import QuantizingLayers as QuantizingLayers
@@ -196,6 +197,7 @@ _MODULES = {
         "Quantize",
         "QuantizingLayers",
     ),
+    "quantized_recurrent": ("QuantizedLstm",),
     "recurrent": (
         "GateCoupling",
         "Gru",
