@@ -13,8 +13,8 @@ from dovetail_tflite import parse
 
 BACKENDS = (["CpuRef"], ["CpuAcc", "CpuRef"])
 OPERATORS = golden_files.MODELS / "tflite_ops"
-NOT_THERE_YET = {"LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIQUE", "WHERE", "WHILE"}
-"""Operators that models may ask for in vain: some forms of LSTM and WHILE, all of the others."""
+NOT_THERE_YET = {"UNIQUE", "WHERE", "WHILE"}
+"""Operators that models may ask for in vain: some forms of WHILE, all of the others."""
 NO_REFERENCE = {"transformer_tflite/static_w8_a16_quantized_q_einsum.rand.golden.npz"}
 """LiteRT takes the scale of weights that have one for each column to be 0, and gives zeros."""
 CASES = [

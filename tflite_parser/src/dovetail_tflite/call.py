@@ -35,6 +35,8 @@ Inline: TypeAlias = "Callable[[int, Sequence[OutputSlot | None], str], list[Outp
 """Translate a subgraph with these inputs and this name, and return its results."""
 Write: TypeAlias = "Callable[[int, OutputSlot], None]"
 """Write an input, by its number, that keeps its value."""
+Intermediate: TypeAlias = "Callable[[int], Tensor | None]"
+"""Return what the file says of a result inside of the operator, by its number."""
 
 _ACTIVATIONS: dict[int, tuple[ActivationFunction, float, float]] = {
     1: (ActivationFunction.RELU, 0.0, 0.0),
@@ -78,6 +80,7 @@ class Call:
         inference: SymbolicInference,
         inline: Inline,
         write: Write,
+        intermediate: Intermediate,
         making: Making,
     ) -> None:
         self.op = op
@@ -92,6 +95,7 @@ class Call:
         self._inference = inference
         self._inline = inline
         self._write = write
+        self._intermediate = intermediate
         self._making = making
 
     # -- names -------------------------------------------------------------------------------------
@@ -181,6 +185,17 @@ class Call:
         """Return how the integers of a slot stand for real numbers."""
         info = slot.info
         return slot.quantization if info is None else info.quantization
+
+    def intermediate(self, index: int) -> Quantization:
+        """Return how the integers of a result inside of the operator stand for real numbers.
+
+        Raises:
+            ModelError: The file does not say.
+        """
+        stated = self._intermediate(index)
+        if stated is None or stated.quantization is None or stated.quantization.axis is not None:
+            raise self.malformed(f"lacks the scale of its intermediate result {index}")
+        return stated.quantization
 
     def are_bytes(self, *slots: OutputSlot) -> bool:
         """Tell whether slots and the result are quantized bytes, each with one scale."""

@@ -253,6 +253,7 @@ class Translation:
             self._inference,
             partial(self._inline, scope),
             partial(self._write_tensor, scope, numbers),
+            partial(self._intermediate, scope, _indices(table, "intermediates")),
             self._file.making,
         )
         before = len(self._network)
@@ -281,6 +282,10 @@ class Translation:
         for layer in self._network.newest(len(self._network) - before):
             if layer not in self._attributed:
                 layer.sources = (label,)
+
+    def _intermediate(self, scope: Scope, numbers: Sequence[int], index: int) -> Tensor | None:
+        """Return what the file says of a result inside of an operator, if it does."""
+        return self._tensor(scope, numbers[index]) if index < len(numbers) and numbers[index] != -1 else None
 
     # -- variables ---------------------------------------------------------------------------------
 

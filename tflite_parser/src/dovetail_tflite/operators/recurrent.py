@@ -1,7 +1,8 @@
 """Recurrent operators; their states are variable tensors.
 
-What is quantized is dequantized, computed in floats, and quantized again where it leaves the
-operator: the states after each run, not after each step as TensorFlow Lite does.
+LSTMs whose cells are 16-bit integers are computed in integers. What else is quantized is
+dequantized, computed in floats, and quantized again where it leaves the operator: the states after
+each run, not after each step as TensorFlow Lite does.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from dovetail import DType
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import (
     BinaryOperation,
@@ -18,6 +20,7 @@ from dovetail.layers import (
     GateCoupling,
     Lstm,
     Quantize,
+    QuantizedLstm,
     RecurrentFunction,
     Reduce,
     ReduceFunction,
@@ -67,6 +70,22 @@ _FORWARD = _Gates(1, 5, 9, 12, 16, (35, 36), None)
 _BACKWARD = _Gates(18, 22, 26, 29, 33, (37, 38), None)
 _IN_ORDER = (0, 3, 1, 2)
 """The gates i, o, f, g of a layer among the operator's i, f, g, o."""
+_NAMES = ("input", "forget", "cell", "output")
+_QUANTIZED = {
+    "input": 0,
+    **{f"{gate}_weights": at for at, gate in enumerate(_NAMES, 1)},
+    **{f"{gate}_recurrent_weights": at for at, gate in enumerate(_NAMES, 5)},
+    **{f"{gate}_peepholes": at for at, gate in enumerate(("input", "forget", "output"), 9)},
+    **{f"{gate}_bias": at for at, gate in enumerate(_NAMES, 12)},
+    "projection_weights": 16,
+    "projection_bias": 17,
+    "initial_hidden": 18,
+    "initial_cell": 19,
+    **{f"{gate}_normalization": at for at, gate in enumerate(_NAMES, 20)},
+}
+"""Numbers of the operator's inputs, by their names in `QuantizedLstm`."""
+_HIDDEN = 4
+"""Number of the intermediate result before the projection; those of the gates come before it."""
 
 
 @operator("UNIDIRECTIONAL_SEQUENCE_LSTM", newest=4)
@@ -74,6 +93,8 @@ def sequence_lstm(call: Call) -> OutputSlot:
     """Translate an LSTM over a sequence."""
     if call.option("diagonal_recurrent_tensors"):
         raise Unsupported("its recurrent weights are diagonal")
+    if _is_integer(call):
+        return _quantized_lstm(call, call.input(0), batch_first=not call.option("time_major"))
     return _result(call, _lstm(call, _LSTM, call.input(0), batch_first=not call.option("time_major"), part="lstm"))
 
 
@@ -85,7 +106,12 @@ def lstm_step(call: Call) -> Sequence[OutputSlot]:
     if len(call.outputs) != 1:
         raise Unsupported(f"it has {len(call.outputs)} outputs")
     x = call.input(0)
-    step = call.add(Reshape(shape=(1, -1, _size(call, x, -1))), call.real(x), part="step")
+    one = Reshape(shape=(1, -1, _size(call, x, -1)))
+    if _is_integer(call):
+        step = call.network.add(one, x, name=call.label("step"), quantization=call.quantization_of(x)).output
+        sequence = _quantized_lstm(call, step, batch_first=False, part="lstm")
+        return [call.add(Reshape(shape=(-1, _size(call, sequence, -1))), sequence)]
+    step = call.add(one, call.real(x), part="step")
     sequence = _lstm(call, _LSTM, step, batch_first=False, part="lstm")
     return [call.add_real(Reshape(shape=(-1, _size(call, sequence, -1))), sequence)]
 
@@ -153,6 +179,44 @@ def svdf(call: Call) -> OutputSlot:
         return call.activated(call.add_real(summed, grouped))
     total = call.add(summed, grouped, part="total")
     return call.add_real(ElementwiseBinary(operation=BinaryOperation.ADD, **call.fused()), total, call.real(bias))
+
+
+def _is_integer(call: Call) -> bool:
+    """Tell whether an LSTM of one direction has bytes for inputs and 16-bit integers for cells."""
+    cell = call.dtype_of(call.input(_QUANTIZED["initial_cell"]))
+    return call.dtype_of(call.input(0)) is DType.INT8 and cell is DType.INT16
+
+
+def _quantized_lstm(call: Call, x: OutputSlot, *, batch_first: bool, part: str = "") -> OutputSlot:
+    """Add an LSTM of integers; return the sequence of its hidden states.
+
+    The functions are those of the kind, whatever the options say, as in TensorFlow Lite.
+    """
+    sources = {name: call.optional(index) for name, index in _QUANTIZED.items()}
+    normalizes = sources["forget_normalization"] is not None
+    hidden, inner = call.quantization_of(call.input(_QUANTIZED["initial_hidden"])), call.intermediate(_HIDDEN)
+    if hidden != call.outputs[0].quantization:
+        raise Unsupported("its result and its hidden state are quantized differently")
+    projection, peepholes = sources["projection_weights"], sources["forget_peepholes"]
+    if peepholes is not None and projection is not None and _size(call, projection, 0) != _size(call, projection, 1):
+        raise Unsupported("it has peepholes and projects to another size")  # of which TensorFlow Lite mixes up the cells
+    scales = [
+        call.intermediate(gate).scale[0] if normalizes and sources[f"{name}_normalization"] is not None else 1.0
+        for gate, name in enumerate(("input", "forget", "cell", "output"))
+    ]
+    descriptor = QuantizedLstm(
+        batch_first=batch_first,
+        cell_clip=call.option("cell_clip") or None,
+        projection_clip=call.option("proj_clip") or None,
+        gate_scales=(scales[0], scales[1], scales[2], scales[3]) if normalizes else None,
+        hidden_scale=inner.scale[0],
+        hidden_zero_point=inner.zero_point[0],
+    )
+    sources["input"] = x
+    layer = call.network.add(descriptor, *(sources[name] for name in descriptor.input_names), name=call.label(part))
+    call.write(_QUANTIZED["initial_hidden"], layer.outputs[1])
+    call.write(_QUANTIZED["initial_cell"], layer.outputs[2])
+    return layer.outputs[0]
 
 
 def _lstm(call: Call, at: _Gates, x: OutputSlot, *, batch_first: bool, part: str, reverse: bool = False) -> OutputSlot:

@@ -1,0 +1,120 @@
+"""LSTMs of integers: what becomes of their tensors, and what is refused of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tflite_making import Model
+
+import dovetail
+from dovetail import DovetailError, ModelError, Quantization, UnsupportedModelError
+from dovetail.layers import QuantizedLstm
+from dovetail_tflite import parse
+
+UNITS, INPUTS = 4, 3
+HIDDEN = (2.0**-7, 3)
+GATES = ("input", "forget", "cell", "output")
+
+
+def made(
+    *,
+    normalizes: bool = False,
+    peepholes: bool = False,
+    projected: int | None = None,
+    result: tuple[float, int] = HIDDEN,
+    intermediates: int = 5,
+    scaled: bool = True,
+    cell_scale: float = 2.0**-11,
+    variable: bool = True,
+    **options: Any,
+) -> bytes:
+    """Return a model of one UNIDIRECTIONAL_SEQUENCE_LSTM."""
+    rng, model = np.random.default_rng(0), Model()
+    graph, numbers = model.main, [-1] * 24
+    hidden = projected or UNITS
+
+    def held(name: str, *shape: int, dtype: Any = np.int8, quantization: Any = (0.01, 0)) -> int:
+        value = rng.integers(-100, 100, shape).astype(dtype)
+        return graph.constant(name, value, quantization=quantization)
+
+    shape = (2, 1) if options.get("time_major") else (1, 2)
+    numbers[0] = graph.input("x", np.int8, (*shape, INPUTS), quantization=(0.02, -1))
+    for place, gate in enumerate(GATES):
+        numbers[1 + place] = held(f"{gate}_weights", UNITS, INPUTS)
+        numbers[5 + place] = held(f"{gate}_recurrent", UNITS, hidden)
+        numbers[12 + place] = held(f"{gate}_bias", UNITS, dtype=np.int32, quantization=(0.005, 0))
+        if normalizes:
+            numbers[20 + place] = held(f"{gate}_norm", UNITS, dtype=np.int16)
+    for place in (9, 10, 11) if peepholes else ():
+        numbers[place] = held(f"peephole_{place}", UNITS, dtype=np.int16)
+    if projected:
+        numbers[16] = held("projection", hidden, UNITS)
+    numbers[18] = graph.tensor("state", np.int8, (1, hidden), quantization=HIDDEN, is_variable=variable)
+    numbers[19] = graph.tensor("cell", np.int16, (1, UNITS), quantization=(cell_scale, 0), is_variable=variable)
+    inner = [graph.tensor(f"gate_{place}", np.int16, (0,), quantization=(0.001 * (place + 1), 0)) for place in range(4)]
+    inner.append(graph.tensor("hidden", np.int8, (0,), quantization=(0.02, 5) if scaled else None))
+    y = graph.output(graph.tensor("y", np.int8, (*shape, hidden), quantization=result))
+    graph.operator("UNIDIRECTIONAL_SEQUENCE_LSTM", numbers, [y], options, intermediates=inner[:intermediates])
+    return model.build()
+
+
+def lstm(data: bytes) -> Any:
+    [found] = [layer for layer in parse(data) if isinstance(layer.descriptor, QuantizedLstm)]
+    return found
+
+
+def test_what_becomes_of_it():
+    layer = lstm(made(normalizes=True, cell_clip=2.0, proj_clip=0.5, projected=2))
+    descriptor = layer.descriptor
+    assert (descriptor.batch_first, descriptor.cell_clip, descriptor.projection_clip) == (True, 2.0, 0.5)
+    assert descriptor.gate_scales == tuple(float(np.float32(0.001 * (place + 1))) for place in range(4))
+    assert (descriptor.hidden_scale, descriptor.hidden_zero_point) == (float(np.float32(0.02)), 5)
+    sources = dict(zip(descriptor.input_names, layer.inputs, strict=False))
+    names = {name: slot.source.layer.name for name, slot in sources.items() if slot.source is not None}
+    assert names["cell_recurrent_weights"] == "cell_recurrent"
+    assert names["output_normalization"] == "output_norm"
+    assert names["projection_weights"] == "projection"
+    assert "input_peepholes" not in names
+    assert [slot.info.quantization for slot in layer.outputs[:2]] == [Quantization.per_tensor(*HIDDEN)] * 2
+
+
+def test_time_major_and_no_limits():
+    descriptor = lstm(made(time_major=True)).descriptor
+    assert (descriptor.batch_first, descriptor.cell_clip, descriptor.projection_clip) == (False, None, None)
+    assert descriptor.gate_scales is None
+
+
+def test_peepholes_in_their_order():
+    layer = lstm(made(peepholes=True))
+    sources = dict(zip(layer.descriptor.input_names, layer.inputs, strict=False))
+    found = [sources[f"{gate}_peepholes"].source.layer.name for gate in ("input", "forget", "output")]
+    assert found == ["peephole_9", "peephole_10", "peephole_11"]
+
+
+def test_states_are_kept():
+    x = np.full((1, 2, INPUTS), 50, np.int8)
+    with dovetail.load(parse(made()), backends=["CpuRef"]) as network:
+        first, second = (network.run({"x": x})["y"] for _ in range(2))
+    assert (first != second).any()
+    with dovetail.load(parse(made()), backends=["CpuRef"]) as network:
+        assert (network.run({"x": x})["y"] == first).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"intermediates": 4}, ModelError, "lacks the scale of its intermediate result 4"),
+        ({"intermediates": 0}, ModelError, "lacks the scale of its intermediate result 4"),
+        ({"scaled": False}, ModelError, "lacks the scale of its intermediate result 4"),
+        ({"cell_scale": 0.001}, DovetailError, "initial_cell has the scale"),
+        ({"cell_scale": 2.0**-8}, DovetailError, "initial_cell has the scale"),
+        ({"result": (2.0**-6, 3)}, UnsupportedModelError, "quantized differently"),
+        ({"peepholes": True, "projected": 2}, UnsupportedModelError, "projects to another size"),
+        ({"cell_clip": -1.0}, DovetailError, "cell_clip is -1.0"),
+    ],
+)
+def test_refused(changed, error, message):
+    with pytest.raises(error, match=message):
+        parse(made(**changed))
