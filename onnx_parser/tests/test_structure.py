@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import dovetail.layers as kinds
-from dovetail import Constant, DType, Layer, Network
+from dovetail import Constant, DType, Layer, Network, load
 from dovetail.layers import ActivationFunction, AutoPadding, BinaryOperation, ReduceFunction
 from dovetail_onnx import OnnxParser, parse
 
@@ -173,6 +173,28 @@ def test_gemm_with_constant_weights_is_fully_connected() -> None:
     layer = producer(network)
     np.testing.assert_array_equal(layer.constant(1), w.T * 2)
     np.testing.assert_array_equal(layer.constant(2), c / 2)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "bias", "is_layer"),
+    [
+        ("transB = 1", (3,), True),
+        ("transB = 1", (1, 3), False),
+        ("transB = 1, alpha = 2.0", (3,), False),
+        ("transB = 0", (3,), False),
+    ],
+)
+def test_gemm_of_stored_weights_is_fully_connected(attributes: str, bias: tuple[int, ...], is_layer: bool) -> None:
+    w = np.arange(9, dtype=np.int8).reshape(3, 3) - np.int8(2)
+    c = np.arange(3, dtype=np.float32).reshape(bias)
+    graph = "g (float[4,3] x) => (float[4,3] y) { r = DequantizeLinear(w, s)  y = Gemm <ATTRIBUTES> (x, r, c) }"
+    network = parsed(graph.replace("ATTRIBUTES", attributes), w=w, c=c, s=np.float32(0.5))
+    assert ("FullyConnected" in kinds_of(network)) == is_layer
+    x = np.random.default_rng(0).standard_normal((4, 3), np.float32)
+    weights = w * 0.5 if attributes == "transB = 0" else (w * 0.5).T
+    with load(network, ["CpuRef"]) as net:
+        found = net.run({"x": x})["y"]
+    np.testing.assert_allclose(found, x @ weights * (2 if "alpha" in attributes else 1) + c, rtol=1e-6, atol=1e-6)
 
 
 def test_gemm_of_two_inputs_is_composed() -> None:

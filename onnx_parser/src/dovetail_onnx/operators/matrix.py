@@ -6,6 +6,7 @@ import numpy as np
 
 from dovetail import Constant, DType
 from dovetail.graph.layer import OutputSlot
+from dovetail.layers import Dequantize
 
 from ..node import Node
 from ..registry import operator
@@ -30,7 +31,23 @@ def gemm(node: Node) -> OutputSlot:
     weights = _constant(node.input(1))
     if weights is not None and weights.dtype in _FOLDED and weights.value.ndim == 2:
         return _fully_connected(node, a, weights)
-    return _composed(node, a)
+    return _of_stored_weights(node, a) or _composed(node, a)
+
+
+def _of_stored_weights(node: Node, a: OutputSlot) -> OutputSlot | None:
+    """Return a fully connected layer on weights that are stored as integers, None where it is none.
+
+    What dequantizes them stays between: backends that compute with integers take both together.
+    """
+    weights, bias = node.input(1), node.optional(2)
+    stored = weights.layer.inputs[0].source if isinstance(weights.layer.descriptor, Dequantize) else None
+    if stored is None or _constant(stored) is None or len(stored.shape) != 2 or not node.flag("transB"):
+        return None
+    if node.floating("alpha", 1.0) != 1.0 or node.floating("beta", 1.0) != 1.0:
+        return None
+    if bias is not None and (bias.info is None or bias.info.shape != stored.shape[:1]):
+        return None
+    return node.network.fully_connected(a, weights, bias, name=node.label())
 
 
 def _fully_connected(node: Node, a: OutputSlot, weights: Tensor) -> OutputSlot:
