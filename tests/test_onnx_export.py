@@ -18,6 +18,7 @@ from dovetail.contract.subgraph import SubgraphView
 from dovetail.graph.descriptor import Constant, Input, Output
 from dovetail.graph.tensor import Quantization
 from dovetail.layers import MatMul
+from dovetail.optimizer.passes import FixShapes, InferAndFold
 from dovetail_sdk.conformance.catalogue import all_operators
 from dovetail_sdk.conformance.comparing import mismatch
 from dovetail_sdk.conformance.trials import add_case
@@ -305,3 +306,54 @@ def test_integers_are_transposed_before_they_become_real_numbers(transposed):
     expected = np.clip(np.rint(real["a"] @ real["b"] / np.float32(0.4)) - 7, -128, 127)
     (result,) = in_onnxruntime(model.to_bytes(), dict(zip(model.inputs, feeds.values(), strict=True)))
     assert np.abs(result - expected).max() <= 1
+
+
+def named_shapes(infos):
+    return {one.name: [size.dim_param or size.dim_value for size in one.type.tensor_type.shape.dim] for one in infos}
+
+
+def test_a_whole_network_keeps_its_names_and_open_sizes():
+    network = Network("whole")
+    x, unread = network.input("x", ("N", 2, 4)), network.input("unread", (3,))
+    del unread
+    flat = network.relu(network.reshape(x, (0, 8), zero_copies=True), name="y_2")
+    weights = np.random.default_rng(0).standard_normal((3, 8), np.float32)
+    network.output(network.fully_connected(flat, weights, name="scores"), name="y")
+    network.output(flat, name="flat")
+    network.output(flat, name="again")
+
+    def sized(sizes):
+        graph = network.copy()
+        for step in (FixShapes(sizes), InferAndFold()):
+            step.run(graph)
+        return graph
+
+    model = dovetail_onnx.export_network(sized, ["N"])
+    onnx.checker.check_model(model, full_check=True)
+    assert named_shapes(model.graph.input) == {"x": ["N", 2, 4], "unread": [3]}
+    assert named_shapes(model.graph.output) == {"y": ["N", 3], "flat": ["N", 8], "again": ["N", 8]}
+    feed = np.random.default_rng(1).standard_normal((5, 2, 4), np.float32)
+    y, first, second = in_onnxruntime(model.SerializeToString(), {"x": feed, "unread": np.zeros(3, np.float32)})
+    np.testing.assert_array_equal(first, np.maximum(feed.reshape(5, 8), 0))
+    np.testing.assert_array_equal(second, first)
+    np.testing.assert_allclose(y, first.astype(np.float64) @ weights.T, rtol=1e-5, atol=1e-6)
+
+
+def test_sizes_that_constants_depend_on_are_fixed():
+    def sized(sizes):
+        graph = Network("counted")
+        x = graph.input("x", (sizes["N"], 4))
+        graph.output(graph.addition(x, np.full((sizes["N"], 4), sizes["N"], np.float32)), name="y")
+        return graph
+
+    model = dovetail_onnx.export_network(sized, ["N"], {"N": 3})
+    assert named_shapes([*model.graph.input, *model.graph.output]) == {"x": [3, 4], "y": [3, 4]}
+    (result,) = in_onnxruntime(model.SerializeToString(), {"x": np.zeros((3, 4), np.float32)})
+    assert (result == 3).all()
+
+
+def test_an_output_that_nothing_computes_is_refused():
+    network = Network("passing")
+    network.output(network.input("x", (2,)), name="y")
+    with pytest.raises(dovetail.ModelError, match="output 'y' is an input or a constant"):
+        dovetail_onnx.export_network(lambda sizes: network)

@@ -12,11 +12,22 @@ from .unsupported import Unsupported
 if TYPE_CHECKING:
     from .exporting import ExportedModel as ExportedModel
     from .exporting import export as export
+    from .exporting import export_network as export_network
     from .exporting import unexportable as unexportable
 
-__all__ = ["ExportedModel", "Node", "OnnxParser", "Unsupported", "export", "operator", "parse", "unexportable"]
+__all__ = [
+    "ExportedModel",
+    "Node",
+    "OnnxParser",
+    "Unsupported",
+    "export",
+    "export_network",
+    "operator",
+    "parse",
+    "unexportable",
+]
 
-_OF_EXPORTING = ("ExportedModel", "export", "unexportable")
+_OF_EXPORTING = ("ExportedModel", "export", "export_network", "unexportable")
 
 
 def __getattr__(name: str) -> Any:
