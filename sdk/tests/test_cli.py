@@ -29,6 +29,7 @@ COMMANDS = [
     "lock",
     "new-backend",
     "probe",
+    "quantize",
     "quarantine",
     "run",
     "show",

@@ -141,7 +141,7 @@ def _print(
         click.echo(line)
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """Leave out the middle of a long name, such as TensorFlow Lite has; JSON has all of it."""
     return name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH // 2]}...{name[-NAME_WIDTH // 2 :]}"
 
@@ -160,5 +160,5 @@ def rows_table(what: str, rows: Sequence[Row]) -> Any:
             if found is not None
             else ["-"] * len(numbers)
         )
-        cells.append((_short(row.label), *row.backends, *values, styled(row.verdict, "red") if row.is_beyond else row.verdict))
+        cells.append((short(row.label), *row.backends, *values, styled(row.verdict, "red") if row.is_beyond else row.verdict))
     return table((what, "A on", "B on", *numbers, ""), cells, right=numbers)
