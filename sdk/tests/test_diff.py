@@ -431,3 +431,19 @@ def test_names_with_sizes_and_options() -> None:
     assert options_for(options, ["CpuRef"], [["CpuRef"], ["CpuAcc?", "CpuRef"]]) == {"Other": {}}
     assert options_for(options, ["CpuAcc:0"], [["CpuAcc:0"]]) == options
     assert options_for(None, ["CpuAcc"], []) is None
+
+
+def test_layers_whose_channels_are_elsewhere(dovetail: Invoke, tmp_path: Path) -> None:
+    """A network with its channels last, and the same with them first between two permutations."""
+    texts = {
+        "last": "m = Relu(x)  y = Mul(m, two)",
+        "first": "p = Transpose <perm = [0,3,1,2]> (x)  m = Relu(p)  q = Mul(m, two)  y = Transpose <perm = [0,2,3,1]> (q)",
+    }
+    for name, text in texts.items():
+        graph = f'<ir_version: 8, opset_import: ["" : 18]> g (float[1,2,3,4] x) => (float[1,2,3,4] y) {{ {text} }}'
+        model = onnx.parser.parse_model(graph)
+        model.graph.initializer.append(numpy_helper.from_array(np.float32(2), "two"))
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    found = found_by(dovetail("diff", tmp_path / "last.onnx", tmp_path / "first.onnx", "-b", "CpuRef", "--layers", "--json"))
+    assert {row["name"]: row["max_abs"] for row in found["layers"]} == {"m": 0}
+    assert found["other_shapes"] == []

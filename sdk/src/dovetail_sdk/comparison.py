@@ -14,7 +14,18 @@ import dovetail
 
 from .differences import Difference, default_tolerance, real_values
 from .options import shapes_for
-from .pairs import Homes, computed_slots, groups, is_quantized, names_with_sizes, options_for, paired, parting, shown_outputs
+from .pairs import (
+    Homes,
+    computed_slots,
+    groups,
+    is_quantized,
+    moved_like,
+    names_with_sizes,
+    options_for,
+    paired,
+    parting,
+    shown_outputs,
+)
 from .statistics import Timing
 
 if TYPE_CHECKING:
@@ -236,10 +247,13 @@ class Comparison:
                 own = (specs[0][names[0]], specs[1][names[1]])
                 where = (homes[0][names[0]], homes[1][names[1]])
                 row = rows[names] = Row(names, own, where, self._tolerance_of(*own), Difference(step=self._step_of(*own)))
-            if arrays[0].shape != arrays[1].shape:
+            moved = moved_like(arrays[1], arrays[0].shape) if row.specs[1].quantization is None else arrays[1]
+            if moved is None or moved.shape != arrays[0].shape:
                 row.difference, row.shapes = None, (arrays[0].shape, arrays[1].shape)
             elif row.difference is not None:
-                row.difference.add(*(real_values(array, spec) for array, spec in zip(arrays, row.specs, strict=True)))
+                row.difference.add(
+                    *(real_values(array, spec) for array, spec in zip((arrays[0], moved), row.specs, strict=True))
+                )
 
     def _tolerance_of(self, a: TensorSpec, b: TensorSpec) -> float:
         return default_tolerance(a, b, self._quantized) if self._tolerance is None else self._tolerance

@@ -138,6 +138,11 @@ def _moved(array: Array, move: tuple[int, int]) -> Array:
     return np.ascontiguousarray(np.moveaxis(array, *move)) if array.ndim > 2 else array
 
 
+def moved_like(array: Array, shape: Sequence[int]) -> Array | None:
+    """Return an array with its channels where a shape has them; None if it has another shape."""
+    return next((found for move in _MOVES if (found := _moved(array, move)).shape == tuple(shape)), None)
+
+
 def _fits(found: Sequence[int], wanted: Sequence[int | str]) -> bool:
     return len(found) == len(wanted) and all(isinstance(b, str) or a == b for a, b in zip(found, wanted, strict=True))
 
