@@ -68,6 +68,32 @@ template <int power> INLINE float sum_of_run(const acc_job *job, const float *in
     return result;
 }
 
+/* The same of numbers whose sum or squares leave the range of float32: rare, and one by one. */
+static void normalize_widely(
+    const float *in, float *out, int64_t count, int64_t inner, const float *scale, const float *offset, float epsilon
+) {
+    double sum = 0.0, squares = 0.0;
+    for (int64_t k = 0; k < count; k++) sum += in[k];
+    const double mean = sum / (double)count;
+    for (int64_t k = 0; k < count; k++) squares += (in[k] - mean) * (in[k] - mean);
+    const double factor = 1.0 / __builtin_sqrt(squares / (double)count + epsilon);
+    for (int64_t k = 0; k < count; k++) out[k] = (float)((in[k] - mean) * factor * scale[k / inner] + offset[k / inner]);
+}
+
+/* A column: element k lies at in[k * stride], all of one channel. */
+static void normalize_column_widely(
+    const float *in, float *out, int64_t count, int64_t stride, float scale, float offset, float epsilon
+) {
+    double sum = 0.0, squares = 0.0;
+    for (int64_t k = 0; k < count; k++) sum += in[k * stride];
+    const double mean = sum / (double)count;
+    for (int64_t k = 0; k < count; k++) squares += (in[k * stride] - mean) * (in[k * stride] - mean);
+    const double factor = 1.0 / __builtin_sqrt(squares / (double)count + epsilon);
+    for (int64_t k = 0; k < count; k++) out[k * stride] = (float)((in[k * stride] - mean) * factor * scale + offset);
+}
+
+INLINE bool leaves_the_range(float variance) { return !(variance <= 3.4e38f); }
+
 /* The mean first, then that of the squared distances from it: no cancellation. */
 static void normalize_groups(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
@@ -77,8 +103,14 @@ static void normalize_groups(int64_t begin, int64_t end, int32_t, void *arg) {
         const float *in = (const float *)job->inputs[0] + item * count;
         float *out = (float *)job->outputs[0] + item * count;
         const float mean = sum_of_run<1>(job, in, count, 0.0f) / (float)count;
-        const float factor = 1.0f / __builtin_sqrtf(sum_of_run<2>(job, in, count, mean) / (float)count + s.epsilon);
+        const float variance = sum_of_run<2>(job, in, count, mean) / (float)count;
+        const float factor = 1.0f / __builtin_sqrtf(variance + s.epsilon);
         const int64_t first = item % s.groups * s.channels;
+        if (leaves_the_range(variance)) {
+            if (acc_stopped(job)) return;
+            normalize_widely(in, out, count, s.inner, s.scale + first, s.offset + first, s.epsilon);
+            continue;
+        }
         for (int64_t channel = 0; channel < s.channels; channel++) {
             if (channel && channel % (SPAN / 8) == 0 && acc_stopped(job)) return;
             const float scale = s.scale[first + channel] * factor;
@@ -125,6 +157,16 @@ static void normalize_columns(int64_t begin, int64_t end, int32_t, void *arg) {
             }
         }
         const Vector variance = ((squares[0] + squares[1]) + (squares[2] + squares[3])) * share;
+        float variances[LANES];
+        store(variances, variance);
+        bool is_wide = false;
+        for (int lane = 0; lane < count; lane++) is_wide |= leaves_the_range(variances[lane]);
+        if (is_wide) {
+            if (acc_stopped(job)) return;
+            for (int lane = 0; lane < count; lane++)
+                normalize_column_widely(in + lane, out + lane, s.pixels, s.channels, s.scale[channel + lane], s.offset[channel + lane], s.epsilon);
+            continue;
+        }
         const Vector factor = load_part(s.scale + channel, count) / square_root(variance + epsilon);
         const Vector offset = load_part(s.offset + channel, count);
         for (int64_t p = 0; p < s.pixels;) {
