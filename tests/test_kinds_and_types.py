@@ -82,7 +82,10 @@ def test_what_infer_takes_the_reference_computes_and_folding_gives_the_same(dtyp
         folds = type(resolved).evaluate is not Descriptor.evaluate
         constants = evaluated(resolved, infos, values, outputs) if folds else None
         network = Network()
-        slots = [None if info is None else network.input(f"i{at}", info.shape, info.dtype) for at, info in enumerate(infos)]
+        slots = [
+            None if info is None else network.input(f"i{at}", info.shape, info.dtype, info.quantization)
+            for at, info in enumerate(infos)
+        ]
         layer = network.add(resolved, *slots)
         for at, slot in enumerate(layer.outputs):
             network.output(slot, f"o{at}")
