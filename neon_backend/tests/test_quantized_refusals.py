@@ -84,13 +84,13 @@ REFUSALS = [
         "attribute",
         "activation is tanh; relu, bounded_relu or none is taken",
     ),
-    (ElementwiseBinary(operation=BinaryOperation.MUL), [IMAGE, IMAGE], ONE, "attribute", "operation is mul; add is taken"),
+    (ElementwiseBinary(operation=BinaryOperation.DIV), [IMAGE, IMAGE], ONE, "attribute", "operation is div; "),
     (
-        ElementwiseBinary(operation=BinaryOperation.ADD),
-        [IMAGE, ((4, 1, 1), DType.INT8, ONE)],
+        ElementwiseBinary(operation=BinaryOperation.MAXIMUM),
+        [IMAGE, ((1, 4, 5, 5), DType.INT8, Quantization.per_tensor(0.3))],
         ONE,
-        "shape",
-        "the same as a.shape ([1, 4, 5, 5]) is taken",
+        "attribute",
+        "operation is maximum; add, sub or mul is taken",
     ),
     (
         Pooling2d(function=PoolingFunction.MAX, size=(2, 2)),
@@ -108,11 +108,11 @@ REFUSALS = [
         "quantization.axis is 0; none is taken",
     ),
     (
-        Quantize(dtype=DType.INT16, quantization=ONE),
+        Quantize(dtype=DType.INT32, quantization=ONE),
         [((4,), DType.FLOAT32, None)],
         None,
         "dtype",
-        "output.dtype is int16; int8 or uint8 is taken",
+        "output.dtype is int32; int8, uint8 or int16 is taken",
     ),
     (
         Quantize(dtype=DType.INT8, quantization=ONE),

@@ -93,6 +93,11 @@ def _pool_of_bytes(descriptor: Any, inputs: int) -> tuple[str, str]:
     return f"{'max' if descriptor.counts is None else 'average'} pooling {_windows(descriptor.geometry)}", "in bytes"
 
 
+def _sum_of_bytes(descriptor: Any, inputs: int) -> tuple[str, str]:
+    what = "addition" if descriptor.factors[1] >= 0 else "subtraction"
+    return f"{what} + requantization", "in bytes"
+
+
 def _apply(descriptor: Any, inputs: int) -> tuple[str, str]:
     return function_words(descriptor.function) or "copy", ""
 
@@ -137,7 +142,14 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
         "ConvolveQuantized": _of_bytes("convolution"),
         "DepthwiseQuantized": _of_bytes("depthwise convolution"),
         "PoolQuantized": _pool_of_bytes,
-        "AddQuantized": _fixed("addition + requantization", "in bytes"),
+        "AddQuantized": _sum_of_bytes,
+        "MultiplyQuantized": _fixed("multiplication + requantization", "in bytes"),
+        "ExtremeQuantized": lambda descriptor, inputs: (
+            f"the {'greater' if descriptor.greater else 'lesser'} of two",
+            "in bytes",
+        ),
+        "MapQuantized": lambda descriptor, inputs: (descriptor.what.replace("_", " "), "table of bytes"),
+        "ReduceQuantized": lambda descriptor, inputs: (f"{descriptor.function} of pixels + requantization", "in bytes"),
         "Strips": _strips,
         "Pool": _pool,
         "Resample": _fixed("image of another size"),

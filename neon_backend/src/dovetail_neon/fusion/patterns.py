@@ -35,6 +35,8 @@ def applied_functions(view: SubgraphView) -> dict[OutputSlot, Applied]:
     """
     found: dict[OutputSlot, Applied] = {}
     for layer in view.layers:
+        if not all(slot.known_info.dtype.is_float for slot in layer.outputs):
+            continue
         matches = (_gelu(layer, view), _swish(layer, view), _alone(layer))
         match = next((match for match in matches if match is not None and _keeps_shape(match)), None)
         if match is not None:

@@ -9,21 +9,33 @@ WORKLOADS = {
     "CpuAcc.AddQuantized": "elements.create_sum",
     "CpuAcc.ConvolveQuantized": "convolution.create",
     "CpuAcc.DepthwiseQuantized": "windows.create_depthwise",
+    "CpuAcc.ExtremeQuantized": "elements.create_extreme",
+    "CpuAcc.MapQuantized": "elements.create_map",
+    "CpuAcc.MultiplyQuantized": "elements.create_product",
     "CpuAcc.PoolQuantized": "windows.create_pool",
+    "CpuAcc.ReduceQuantized": "reduction.create",
     "CpuAcc.ReorderQuantized": "elements.create_reorder",
     "dovetail.Dequantize": "elements.create_quantize",
     "dovetail.Quantize": "elements.create_quantize",
 }
 
 BYTE_RULES = {
+    "dovetail.Activation": "elementwise.lower_function",
+    "dovetail.Concat": "elementwise.lower_join",
     "dovetail.Convolution2d": "lowering.lower_convolution",
     "dovetail.DepthwiseConvolution2d": "lowering.lower_convolution",
-    "dovetail.ElementwiseBinary": "lowering.lower_addition",
+    "dovetail.ElementwiseBinary": "elementwise.lower_binary",
+    "dovetail.ElementwiseUnary": "elementwise.lower_function",
     "dovetail.FullyConnected": "lowering.lower_fully_connected",
     "dovetail.GlobalPooling": "lowering.lower_pooling",
     "dovetail.Pooling2d": "lowering.lower_pooling",
+    "dovetail.Reduce": "reducing.lower_reduction",
+    "dovetail.Resize": "resizing.lower_resize",
+    "dovetail.Stack": "elementwise.lower_join",
+    "dovetail.TransposeConvolution2d": "transposed.lower_transposed",
 }
 
 FINER = {
     "dovetail.DepthwiseConvolution2d": "support.columns",
+    "dovetail.ElementwiseUnary": "support.real_function",
 }

@@ -1,4 +1,5 @@
-/* What treats every element of quantized tensors by itself: sums, changes of layout and of type. */
+/* What treats every element of quantized tensors by itself: sums and products of two, tables of what
+ * each byte becomes, changes of layout and of type. */
 #pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
@@ -22,6 +23,61 @@ static void sum_of_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
         }
         store_block(out + at, x, (int)lesser<int64_t>(BLOCK, s.count - at));
     }
+}
+
+static void product_of_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantized_sum &s = *(const acc_quantized_sum *)job->parameters;
+    const Rounding rounding(s.zero, s.low, s.high);
+    const Vector factor = broadcast(s.a);
+    const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
+    Byte *out = (Byte *)job->outputs[0];
+    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
+        Integers x[BLOCK_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < BLOCK_VECTORS; v++) {
+            const Vector p = to_floats(load_bytes(left + at + v * LANES) - s.zero_a);
+            const Vector q = to_floats(load_bytes(right + at + v * LANES) - s.zero_b);
+            x[v] = rounding(p * q, factor);     /* the product of two is exact */
+        }
+        store_block(out + at, x, (int)lesser<int64_t>(BLOCK, s.count - at));
+    }
+}
+
+/* The greater, or the lesser, of two. */
+typedef Byte Block16 __attribute__((vector_size(16)));
+struct Greatest {
+    static constexpr int32_t FIRST = SIGNED_BYTES ? -128 : 0;
+    template <typename Many> static INLINE_MEMBER Many of(Many a, Many b) { return a > b ? a : b; }
+};
+struct Least {
+    static constexpr int32_t FIRST = SIGNED_BYTES ? 127 : 255;
+    template <typename Many> static INLINE_MEMBER Many of(Many a, Many b) { return a < b ? a : b; }
+};
+
+template <typename Extreme> static void extreme_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantized_sum &s = *(const acc_quantized_sum *)job->parameters;
+    const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
+    Byte *out = (Byte *)job->outputs[0];
+    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
+        Block16 a, b;
+        __builtin_memcpy(&a, left + at, sizeof(a));
+        __builtin_memcpy(&b, right + at, sizeof(b));
+        a = Extreme::of(a, b);
+        __builtin_memcpy(out + at, &a, (size_t)lesser<int64_t>(BLOCK, s.count - at));
+    }
+}
+
+static void look_up_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const uint8_t *bytes = ((const acc_quantized_table *)job->parameters)->bytes;
+    const ByteTable table(bytes);
+    const uint8_t *in = (const uint8_t *)job->inputs[0];
+    uint8_t *out = (uint8_t *)job->outputs[0];
+    int64_t at = begin;
+    for (; at + ByteTable::WIDTH <= end; at += ByteTable::WIDTH) table(in + at, out + at);
+    for (; at < end; at++) out[at] = bytes[in[at]];
 }
 
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
@@ -185,6 +241,49 @@ static void dequantize(int64_t begin, int64_t end, int32_t, void *arg) {
             else if (here > 0)
                 store_part(out + at + v * LANES, x, here);
         }
+    }
+}
+
+typedef int16_t LanesOfShorts __attribute__((vector_size(LANES * 2)));
+
+/* The same, of int16: vectors are cut short at the end. */
+static void quantize_shorts(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantize &q = *(const acc_quantize *)job->parameters;
+    const Vector scale = broadcast(q.scale), low = broadcast(-32768.0f - (float)q.zero), high = broadcast(32767.0f - (float)q.zero);
+    const float *in = (const float *)job->inputs[0];
+    int16_t *out = (int16_t *)job->outputs[0];
+    for (int64_t at = begin; at < end; at += LANES) {
+        const int here = (int)lesser<int64_t>(LANES, end - at);
+        const Vector x = here == LANES ? load(in + at) : load_part(in + at, here);
+        const Vector ratio = select(x == x, x / scale, zeros());
+        const Integers whole = to_integers(minimum(high, maximum(low, ratio))) + q.zero;
+        const LanesOfShorts y = __builtin_convertvector(whole, LanesOfShorts);
+        if (here == LANES)
+            __builtin_memcpy(out + at, &y, sizeof(y));
+        else
+            for (int i = 0; i < here; i++) out[at + i] = y[i];
+    }
+}
+
+static void dequantize_shorts(int64_t begin, int64_t end, int32_t, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantize &q = *(const acc_quantize *)job->parameters;
+    const Vector scale = broadcast(q.scale);
+    const int16_t *in = (const int16_t *)job->inputs[0];
+    float *out = (float *)job->outputs[0];
+    for (int64_t at = begin; at < end; at += LANES) {
+        const int here = (int)lesser<int64_t>(LANES, end - at);
+        LanesOfShorts x = {};
+        if (here == LANES)
+            __builtin_memcpy(&x, in + at, sizeof(x));
+        else
+            for (int i = 0; i < here; i++) x[i] = in[at + i];
+        const Vector y = to_floats(__builtin_convertvector(x, Integers) - q.zero) * scale;
+        if (here == LANES)
+            store(out + at, y);
+        else
+            store_part(out + at, y, here);
     }
 }
 

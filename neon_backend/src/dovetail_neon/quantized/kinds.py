@@ -83,6 +83,51 @@ class AddQuantized(PrivateLayer, kind="CpuAcc.AddQuantized"):
 
 
 @descriptor_class
+class MultiplyQuantized(PrivateLayer, kind="CpuAcc.MultiplyQuantized"):
+    """Two quantized tensors of one layout in bytes, multiplied less their zero points.
+
+    The product times a factor is rounded.
+    """
+
+    factor: float
+    zeros: tuple[int, int, int]
+    """Zero points of both and of the result."""
+    bounds: tuple[int, int]
+
+
+@descriptor_class
+class ExtremeQuantized(PrivateLayer, kind="CpuAcc.ExtremeQuantized"):
+    """The greater or the lesser of two tensors of one layout in bytes and of one quantization."""
+
+    greater: bool
+
+
+@descriptor_class
+class MapQuantized(PrivateLayer, kind="CpuAcc.MapQuantized"):
+    """What a table says of every element, in any layout; by elements as plain tensors have them."""
+
+    table: bytes
+    what: str
+    """In words for people."""
+
+
+@descriptor_class
+class ReduceQuantized(PrivateLayer, kind="CpuAcc.ReduceQuantized"):
+    """What the pixels of each quantized image come to, in bytes.
+
+    The sum of all, less their zero points, or the greatest or least of them, times a factor,
+    rounded.
+    """
+
+    function: str
+    """sum, max or min."""
+    source: Image
+    factor: float
+    zeros: tuple[int, int]
+    """Zero points of the image and of the result."""
+
+
+@descriptor_class
 class ReorderQuantized(PrivateLayer, kind="CpuAcc.ReorderQuantized"):
     """Change the layout of quantized images: bytes on one side, channels first or last opposite."""
 

@@ -1,4 +1,4 @@
-"""Lower quantized layers: convolutions, matrix products, pooling and additions, in bytes."""
+"""Lower quantized layers: convolutions, matrix products and pooling, in bytes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import Layer, Quantization, TensorInfo, layers
-from dovetail.graph.layer import OutputSlot
+from dovetail import Layer, layers
 from dovetail.ground.pieces import mapped
 
 from ..arrays import Floats, Ints, Shorts
@@ -17,41 +16,33 @@ from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
 from ..geometry.window import POINT, Geometry
 from ..windows.lowering import elements_that_count, pooled_window
-from .kinds import AddQuantized, ConvolveQuantized, DepthwiseQuantized, PoolQuantized, ReorderQuantized
-from .support import clamp_range
-
-_LARGEST = 1e30
-"""Of a factor: any integer but 0 times it is beyond 8 bits anyhow, and 0 times it is 0."""
+from .kinds import ConvolveQuantized, DepthwiseQuantized, PoolQuantized
+from .rows import define_rows, rows
+from .support import LARGEST, clamp_range, scheme
 
 
-def _quantization(slot: OutputSlot | None) -> Quantization:
-    quantization = None if slot is None else slot.known_info.quantization
-    if quantization is None:
-        raise ValueError("a quantized layer has a tensor without quantization")
-    return quantization
-
-
-def _weights(layer: Layer) -> tuple[Shorts, Floats, Ints | None]:
+def weights_of(layer: Layer) -> tuple[Shorts, Floats, Ints | None]:
     """Return a product's weights less zero points, factors from sums to results, and the bias.
 
     The weights keep the order in which they are stored.
     """
-    stored, scheme = layer.constant(1), _quantization(layer.inputs[1].source)
+    stored, given = layer.constant(1), scheme(layer.inputs[1].source)
     if stored is None:
         raise ValueError(f"{layer.name!r} has no weights")
     axis = getattr(layer.descriptor, "filter_axis", 0)
     column = [1] * stored.ndim
     column[axis] = -1
-    zeros = np.asarray(scheme.zero_point, np.int16)
-    shifts = zeros.reshape(column) if scheme.is_per_axis else zeros
+    zeros = np.asarray(given.zero_point, np.int16)
+    shifts = zeros.reshape(column) if given.is_per_axis else zeros
     weights = mapped(lambda stored, zero: stored.astype(np.int16) - zero, np.int16, stored, shifts)
-    steps = _quantization(layer.inputs[0].source).scale[0] * np.asarray(scheme.scale, np.float64)
-    factors = np.broadcast_to(steps / _quantization(layer.output).scale[0], stored.shape[axis])
-    return weights, np.minimum(factors, _LARGEST).astype(np.float32), layer.constant(2) if len(layer.inputs) > 2 else None
+    steps = scheme(layer.inputs[0].source).scale[0] * np.asarray(given.scale, np.float64)
+    factors = np.broadcast_to(steps / scheme(layer.output).scale[0], stored.shape[axis])
+    return weights, np.minimum(factors, LARGEST).astype(np.float32), layer.constant(2) if len(layer.inputs) > 2 else None
 
 
-def _zeros(layer: Layer) -> tuple[int, int]:
-    return _quantization(layer.inputs[0].source).zero_point[0], _quantization(layer.output).zero_point[0]
+def zeros_of(layer: Layer) -> tuple[int, int]:
+    """Return the zero points of the images and of the results."""
+    return scheme(layer.inputs[0].source).zero_point[0], scheme(layer.output).zero_point[0]
 
 
 def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
@@ -61,7 +52,7 @@ def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
         return False
     layout, dtype = descriptor.layout, source.known_info.dtype
     image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
-    stored, factors, bias = _weights(layer)
+    stored, factors, bias = weights_of(layer)
     geometry, weights = window_of(descriptor, stored, image, target)
     groups = image.channels if isinstance(descriptor, layers.DepthwiseConvolution2d) else descriptor.groups
     shared: dict[str, Any] = {
@@ -71,7 +62,7 @@ def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
         "source": image,
         "target": target,
         "geometry": geometry,
-        "zeros": _zeros(layer),
+        "zeros": zeros_of(layer),
         "bounds": clamp_range(layer),
     }
     made: ConvolveQuantized | DepthwiseQuantized
@@ -84,28 +75,15 @@ def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
     return True
 
 
-def _rows(lowering: Lowering, slot: OutputSlot, image: Image, layer: Layer) -> OutputSlot:
-    """A plain tensor as an image of bytes."""
-    reorder = ReorderQuantized(infos=(bytes_info(image, slot.known_info.dtype),), image=image, channels_last=True)
-    return lowering.emit(reorder, [lowering.plain(slot)], [layer], name=f"{layer.name}.reorder").output
-
-
-def _define_rows(lowering: Lowering, layer: Layer, made: OutputSlot, image: Image) -> None:
-    """Say that the output of a layer exists, as rows of an image of bytes."""
-    info = layer.output.known_info
-    reorder = ReorderQuantized(infos=(TensorInfo(info.shape, info.dtype, info.quantization),), image=image, channels_last=True)
-    lowering.define(layer.output, lowering.emit(reorder, [made], [layer], name=f"{layer.name}.reorder").output)
-
-
 def lower_fully_connected(lowering: Lowering, layer: Layer) -> bool:
     """Make a product with a constant matrix a convolution of one tap."""
     source = layer.inputs[0].source
     if not isinstance(layer.descriptor, layers.FullyConnected) or source is None:
         return False
-    weights, factors, bias = _weights(layer)
+    weights, factors, bias = weights_of(layer)
     filters, channels = weights.shape
-    rows = math.prod(source.known_info.sizes[:-1])
-    image, target = Image(1, channels, rows, 1), Image(1, filters, rows, 1)
+    count = math.prod(source.known_info.sizes[:-1])
+    image, target = Image(1, channels, count, 1), Image(1, filters, count, 1)
     made = ConvolveQuantized(
         infos=(bytes_info(target, source.known_info.dtype),),
         weights=weights[:, None, :],
@@ -114,34 +92,11 @@ def lower_fully_connected(lowering: Lowering, layer: Layer) -> bool:
         source=image,
         target=target,
         geometry=POINT,
-        zeros=_zeros(layer),
+        zeros=zeros_of(layer),
         bounds=clamp_range(layer),
     )
-    output = lowering.emit(made, [_rows(lowering, source, image, layer)], [layer]).output
-    _define_rows(lowering, layer, output, target)
-    return True
-
-
-def lower_addition(lowering: Lowering, layer: Layer) -> bool:
-    """Make an addition in bytes."""
-    a, b = layer.inputs[0].source, layer.inputs[1].source
-    if not isinstance(layer.descriptor, layers.ElementwiseBinary) or a is None or b is None:
-        return False
-    of_a, of_b, result = _quantization(a), _quantization(b), _quantization(layer.output)
-    layout, info = lowering.byte_layout(a) or lowering.byte_layout(b), layer.output.known_info
-    image = Image(1, info.elements, 1, 1) if layout is None else Image.of(info, layout)
-    descriptor = AddQuantized(
-        infos=(bytes_info(image, info.dtype),),
-        factors=(min(of_a.scale[0] / result.scale[0], _LARGEST), min(of_b.scale[0] / result.scale[0], _LARGEST)),
-        zeros=(of_a.zero_point[0], of_b.zero_point[0], result.zero_point[0]),
-        bounds=clamp_range(layer),
-    )
-    if layout is None:
-        made = lowering.emit(descriptor, [_rows(lowering, slot, image, layer) for slot in (a, b)], [layer]).output
-        _define_rows(lowering, layer, made, image)
-    else:
-        made = lowering.emit(descriptor, [lowering.bytes(a, layout), lowering.bytes(b, layout)], [layer]).output
-        lowering.define(layer.output, made, "bytes", layout)
+    output = lowering.emit(made, [rows(lowering, lowering.plain(source), image, layer)], [layer]).output
+    define_rows(lowering, layer, output, target)
     return True
 
 
@@ -170,7 +125,7 @@ def lower_pooling(lowering: Lowering, layer: Layer) -> bool:
         target=target,
         geometry=geometry,
         counts=counts,
-        zero=_quantization(source).zero_point[0] if averages else 0,
+        zero=scheme(source).zero_point[0] if averages else 0,
     )
     lowering.define(layer.output, lowering.emit(pool, [lowering.bytes(source, layout)], [layer]).output, "bytes", layout)
     return True

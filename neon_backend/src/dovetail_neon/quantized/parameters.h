@@ -120,8 +120,9 @@ typedef struct {
     int32_t reserved;
 } acc_quantized_windows;
 
-/* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded; range: blocks of 16
- * bytes. */
+/* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded, or their product:
+ * zero + a * (inputs[0] - zero_a) * (inputs[1] - zero_b); of the greater or lesser of two, which
+ * share one quantization, `count` is all that matters. Range: blocks of 16 bytes. */
 typedef struct {
     int64_t count;                  /* bytes, whole blocks */
     float a, b;
@@ -131,6 +132,23 @@ typedef struct {
     int32_t reserved;
 } acc_quantized_sum;
 
+/* output = bytes[input], both as they lie in memory; range: bytes. */
+typedef struct {
+    uint8_t bytes[256];
+} acc_quantized_table;
+
+/* The pixels of each image become one: output = zero + factor * (the sum of all, their greatest or
+ * their least - offset), rounded. Range: images * blocks of 16 channels. */
+typedef struct {
+    int64_t images, channels, pixels;
+    int64_t step;                   /* bytes, from pixel to pixel, before and after */
+    int32_t offset;                 /* the zero point, as often as it was summed up; modulo 2^32 */
+    float factor;
+    float low, high;
+    int32_t zero;
+    int32_t reserved;
+} acc_quantized_reduction;
+
 /* Between images as above and plain tensors. Range: images * chunks of pixels. */
 typedef struct {
     int64_t images, channels, pixels, chunks;
@@ -139,7 +157,7 @@ typedef struct {
     int32_t flip;                   /* change the sign bit of each byte */
 } acc_quantized_reorder;
 
-/* Between float32 and bytes as they are stored; range: elements. */
+/* Between float32 and bytes, or int16, as they are stored; range: elements. */
 typedef struct {
     float scale;
     int32_t zero;
@@ -159,10 +177,19 @@ typedef struct {
     dovetail_body maximum;
     dovetail_body average;
     dovetail_body sum;
+    dovetail_body product;
+    dovetail_body greater;
+    dovetail_body lesser;
+    dovetail_body look_up;
+    dovetail_body reduce_sum;
+    dovetail_body reduce_maximum;
+    dovetail_body reduce_minimum;
     dovetail_body to_image;
     dovetail_body from_image;
     dovetail_body quantize;
     dovetail_body dequantize;
+    dovetail_body quantize_shorts;
+    dovetail_body dequantize_shorts;
     /* Most blocks in a panel, and pixels that a tile of so many blocks holds. */
     int32_t most_blocks;
     int32_t pixels[5];

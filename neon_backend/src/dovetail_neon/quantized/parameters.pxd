@@ -1,4 +1,4 @@
-from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.workload.packing cimport acc_packing
@@ -96,6 +96,20 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         float high
         int32_t zero
 
+    ctypedef struct acc_quantized_table:
+        uint8_t bytes[256]
+
+    ctypedef struct acc_quantized_reduction:
+        int64_t images
+        int64_t channels
+        int64_t pixels
+        int64_t step
+        int32_t offset
+        float factor
+        float low
+        float high
+        int32_t zero
+
     ctypedef struct acc_quantized_reorder:
         int64_t images
         int64_t channels
@@ -128,10 +142,19 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         dovetail_body maximum
         dovetail_body average
         dovetail_body sum
+        dovetail_body product
+        dovetail_body greater
+        dovetail_body lesser
+        dovetail_body look_up
+        dovetail_body reduce_sum
+        dovetail_body reduce_maximum
+        dovetail_body reduce_minimum
         dovetail_body to_image
         dovetail_body from_image
         dovetail_body quantize
         dovetail_body dequantize
+        dovetail_body quantize_shorts
+        dovetail_body dequantize_shorts
         int32_t most_blocks
         int32_t pixels[5]
         acc_pack pack[2]

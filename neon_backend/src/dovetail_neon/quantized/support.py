@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dovetail import Layer, Support
-from dovetail.layers import ActivationFunction
+from dovetail import Layer, Quantization, Support, TensorInfo
+from dovetail.graph.layer import OutputSlot
+from dovetail.layers import ActivationFunction, ElementwiseUnary, UnaryOperation
 
 from ..families import is_quantized
 
@@ -16,16 +17,34 @@ _MAX_COLUMNS = 64
 """That a row of results reads, by those that it and the image have: more are nearly all padding."""
 
 
+LARGEST = 1e30
+"""Of a factor: any integer but 0 times it is beyond 8 bits anyhow, and 0 times it is 0."""
+
+
+def scheme(slot: OutputSlot | None) -> Quantization:
+    """Return the quantization of a tensor that has one."""
+    quantization = None if slot is None else slot.known_info.quantization
+    if quantization is None:
+        raise ValueError("a quantized layer has a tensor without quantization")
+    return quantization
+
+
 def clamp_range(layer: Layer) -> tuple[int, int]:
-    """Least and greatest integer of the result, by its type and the activation.
+    """Least and greatest integer of the result, by its type and the activation."""
+    descriptor: Any = layer.descriptor
+    info = layer.output.known_info
+    if getattr(descriptor, "activation", None) is None:
+        return bounds_of(None, 0.0, 0.0, info)
+    return bounds_of(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, info)
+
+
+def bounds_of(activation: ActivationFunction | None, alpha: float, beta: float, info: TensorInfo) -> tuple[int, int]:
+    """Least and greatest integer that a ReLU, a clamp or no function gives.
 
     Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from
     zero, as float32.
     """
-    descriptor: Any = layer.descriptor
-    info = layer.output.known_info
     low, high = (-128, 127) if info.dtype.is_signed else (0, 255)
-    activation = getattr(descriptor, "activation", None)
     if activation is None or info.quantization is None:
         return low, high
     scale, zero = info.quantization.scale[0], info.quantization.zero_point[0]
@@ -38,8 +57,8 @@ def clamp_range(layer: Layer) -> tuple[int, int]:
         return zero + int(math.copysign(math.floor(abs(ratio) + 0.5), ratio))
 
     bounded = activation == ActivationFunction.BOUNDED_RELU
-    least = max(low, min(high, quantized(descriptor.activation_beta if bounded else 0.0)))
-    most = max(low, min(high, quantized(descriptor.activation_alpha))) if bounded else high
+    least = max(low, min(high, quantized(beta if bounded else 0.0)))
+    most = max(low, min(high, quantized(alpha))) if bounded else high
     return min(least, most), most  # of bounds that cross, the upper one wins
 
 
@@ -55,3 +74,11 @@ def columns(layer: Layer) -> Support | None:
         return None
     reason = f"steps of {step} columns over an image of {size}: all that a row of results reads is held at once"
     return Support.no("attribute", reason, "stride")
+
+
+def real_function(layer: Layer) -> Support | None:
+    """Refuse functions of bits: a table of integers that stand for real numbers has none."""
+    descriptor = layer.descriptor
+    if not isinstance(descriptor, ElementwiseUnary) or descriptor.operation is not UnaryOperation.BITWISE_NOT:
+        return None
+    return Support.no("attribute", "bitwise_not is a function of integers, not of the numbers they stand for", "operation")

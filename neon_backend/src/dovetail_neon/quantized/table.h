@@ -4,6 +4,7 @@
 
 #include "dovetail_neon/quantized/convolution.h"
 #include "dovetail_neon/quantized/elements.h"
+#include "dovetail_neon/quantized/reduction.h"
 #include "dovetail_neon/quantized/windows.h"
 
 namespace dovetail_acc::ACC_ISA {
@@ -26,10 +27,19 @@ static const acc_quantized_kernels quantized_kernels = {
     pool_bytes<Largest>,
     pool_bytes<Mean>,
     sum_of_bytes,
+    product_of_bytes,
+    extreme_bytes<Greatest>,
+    extreme_bytes<Least>,
+    look_up_bytes,
+    reduce_bytes<Total>,
+    reduce_bytes<Greatest>,
+    reduce_bytes<Least>,
     reorder_bytes<true>,
     reorder_bytes<false>,
     quantize,
     dequantize,
+    quantize_shorts,
+    dequantize_shorts,
     MAX_FILTER_BLOCKS,
     {0, tile_pixels(1), tile_pixels(2), tile_pixels(3), tile_pixels(4)},
     ACC_BY_UNIT(pack_bytes),

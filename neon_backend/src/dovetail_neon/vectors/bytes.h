@@ -6,6 +6,7 @@
  *                               whichever the instructions multiply
  *   load_bytes                  LANES of them, as integers of 32 bits
  *   store_bytes                 the low bytes of BLOCK integers
+ *   ByteTable                   what looks up WIDTH bytes at a time in a table of 256
  *   Halves                      sums of 2 products of 16 bits per lane: every machine has it
  *   Quads                       sums of 4 products of 8 bits per lane (VNNI, SDOT): where
  *                               ACC_HAS_QUADS is 1

@@ -11,6 +11,23 @@ INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
     vst1q_s8(at, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
 }
 
+/* Look up bytes in a table of 256: a quarter of it at a time, of which what lies beyond is left. */
+struct ByteTable {
+    static constexpr int WIDTH = 16;
+    uint8x16x4_t quarters[4];
+    INLINE_MEMBER explicit ByteTable(const uint8_t *bytes) {
+        for (int i = 0; i < 4; i++) quarters[i] = vld1q_u8_x4(bytes + 64 * i);
+    }
+    INLINE_MEMBER void operator()(const uint8_t *from, uint8_t *to) const {
+        const uint8x16_t x = vld1q_u8(from);
+        uint8x16_t y = vqtbl4q_u8(quarters[0], x);
+        y = vqtbx4q_u8(y, quarters[1], veorq_u8(x, vdupq_n_u8(64)));
+        y = vqtbx4q_u8(y, quarters[2], veorq_u8(x, vdupq_n_u8(128)));
+        y = vqtbx4q_u8(y, quarters[3], veorq_u8(x, vdupq_n_u8(192)));
+        vst1q_u8(to, y);
+    }
+};
+
 /* A vector of weights holds the first factors of its four lanes, then the second ones: products are
  * by one element of a piece. */
 struct Halves {

@@ -6,6 +6,14 @@ INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
     for (int i = 0; i < BLOCK; i++) at[i] = (Byte)x[i / LANES][i % LANES];
 }
 
+/* Look up bytes in a table of 256. */
+struct ByteTable {
+    static constexpr int WIDTH = 1;
+    const uint8_t *bytes;
+    INLINE_MEMBER explicit ByteTable(const uint8_t *bytes) : bytes(bytes) {}
+    INLINE_MEMBER void operator()(const uint8_t *from, uint8_t *to) const { *to = bytes[*from]; }
+};
+
 struct Halves {
     typedef int16_t Factor;
     typedef const char *Piece;

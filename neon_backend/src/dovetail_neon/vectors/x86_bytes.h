@@ -1,6 +1,34 @@
 /* What AVX2 and AVX-512 share of bytes: ACC_X86 is the intrinsic of the width at hand, and ACC_VNNI
  * that of dot products, where this file is compiled with them. */
 
+/* Look up bytes in a table of 256. A shuffle reads one of 16 entries, and gives zero where the
+ * highest bit of the index is set. Of each half of the table every 16 entries are kept as what
+ * changes against those before, so that as many changes are combined as the index is multiples of
+ * 16; what is subtracted from it saturates, so that a negative index stays one. */
+struct ByteTable {
+    static constexpr int WIDTH = (int)sizeof(Register);
+    Register changes[16];
+    INLINE_MEMBER explicit ByteTable(const uint8_t *bytes) {
+        for (int i = 0; i < 16; i++) {
+            __m128i entries = _mm_loadu_si128((const __m128i *)(bytes + 16 * i));
+            if (i % 8) entries ^= _mm_loadu_si128((const __m128i *)(bytes + 16 * i - 16));
+            for (int at = 0; at < WIDTH; at += 16) __builtin_memcpy((char *)&changes[i] + at, &entries, sizeof(entries));
+        }
+    }
+    INLINE_MEMBER void operator()(const uint8_t *from, uint8_t *to) const {
+        Register low;
+        __builtin_memcpy(&low, from, sizeof(low));
+        Register high = low ^ ACC_X86(set1_epi8)(-128), result = {};
+        const Register sixteen = ACC_X86(set1_epi8)(16);
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; i++) {
+            result ^= ACC_X86(shuffle_epi8)(changes[i], low) ^ ACC_X86(shuffle_epi8)(changes[8 + i], high);
+            low = ACC_X86(subs_epi8)(low, sixteen), high = ACC_X86(subs_epi8)(high, sixteen);
+        }
+        __builtin_memcpy(to, &result, sizeof(result));
+    }
+};
+
 /* What the units share: a word is broadcast from memory by the load itself. */
 struct BroadcastWords {
     typedef const char *Piece;

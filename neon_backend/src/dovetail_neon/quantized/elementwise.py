@@ -1,0 +1,158 @@
+"""Lower what treats every element of quantized tensors by itself: sums, products, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dovetail import DataLayout, Layer, Quantization, TensorInfo
+from dovetail.graph.layer import OutputSlot
+from dovetail.layers import Activation, BinaryOperation, BroadcastTo, Concat, ElementwiseBinary, ElementwiseUnary, Stack
+
+from ..fusion.lowering import Lowering
+from ..geometry.layouts import Image, bytes_info
+from .kinds import AddQuantized, ExtremeQuantized, MapQuantized, MultiplyQuantized
+from .rows import define_rows, rows
+from .support import LARGEST, clamp_range, scheme
+from .tables import packed, requantizing, stored, table_of
+
+_WHOLE = np.float32(12582912.0)
+"""To this a float adds a whole number (requantization.h)."""
+
+
+def lower_binary(lowering: Lowering, layer: Layer) -> bool:
+    """Make a sum, a difference, a product or the greater or lesser of two, in bytes."""
+    a, b, info = layer.inputs[0].source, layer.inputs[1].source, layer.output.known_info
+    if not isinstance(layer.descriptor, ElementwiseBinary) or a is None or b is None:
+        return False
+    if _lower_constant(lowering, layer, layer.descriptor.operation, (a, b)):
+        return True
+    whole = [slot for slot in (a, b) if slot.known_info.sizes == info.sizes]
+    layout = next(filter(None, map(lowering.byte_layout, whole)), None)
+    image = Image(1, info.elements, 1, 1) if layout is None else Image.of(info, layout)
+    operands = []
+    for slot in (a, b):
+        if layout is not None and slot in whole:
+            operands.append(lowering.bytes(slot, layout))
+        else:
+            plain = _broadcast(lowering, slot, info, layer)
+            operands.append(rows(lowering, plain, image, layer, channels_last=layout is not DataLayout.NCHW))
+    descriptor = _combining(layer, layer.descriptor.operation, (a, b), bytes_info(image, info.dtype))
+    made = lowering.emit(descriptor, operands, [layer]).output
+    if layout is None:
+        define_rows(lowering, layer, made, image)
+    else:
+        lowering.define(layer.output, made, "bytes", layout)
+    return True
+
+
+def _broadcast(lowering: Lowering, slot: OutputSlot, info: TensorInfo, layer: Layer) -> OutputSlot:
+    plain = lowering.plain(slot)
+    if slot.known_info.sizes == info.sizes:
+        return plain
+    return lowering.emit(BroadcastTo(shape=info.sizes), [plain], [layer], name=f"{layer.name}.broadcast").output
+
+
+def _factors(operation: BinaryOperation, a: OutputSlot, b: OutputSlot, output: OutputSlot) -> tuple[float, float]:
+    """Return the factors of both operands of a sum or difference; of a product its own, twice."""
+    of_a, of_b, scale = scheme(a).scale[0], scheme(b).scale[0], scheme(output).scale[0]
+    if operation is BinaryOperation.MUL:
+        return (min(of_a * of_b / scale, LARGEST),) * 2
+    sign = -1.0 if operation is BinaryOperation.SUB else 1.0
+    return min(of_a / scale, LARGEST), sign * min(of_b / scale, LARGEST)
+
+
+def _combining(
+    layer: Layer, operation: BinaryOperation, operands: tuple[OutputSlot, OutputSlot], info: TensorInfo
+) -> AddQuantized | MultiplyQuantized | ExtremeQuantized:
+    if operation in (BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM):
+        return ExtremeQuantized(infos=(info,), greater=operation is BinaryOperation.MAXIMUM)
+    a, b = operands
+    factors = _factors(operation, a, b, layer.output)
+    zeros = scheme(a).zero_point[0], scheme(b).zero_point[0], scheme(layer.output).zero_point[0]
+    if operation is BinaryOperation.MUL:
+        return MultiplyQuantized(infos=(info,), factor=factors[0], zeros=zeros, bounds=clamp_range(layer))
+    return AddQuantized(infos=(info,), factors=factors, zeros=zeros, bounds=clamp_range(layer))
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+def _map(
+    lowering: Lowering, layer: Layer, source: OutputSlot, table: bytes, what: str, quantization: Quantization | None
+) -> OutputSlot:
+    """Look up each element of a tensor in whatever layout it has."""
+    info = source.known_info
+    if info.opaque is None:
+        info = TensorInfo(info.shape, info.dtype, quantization)
+    return lowering.emit(MapQuantized(infos=(info,), table=table, what=what), [source], [layer]).output
+
+
+def _lower_table(lowering: Lowering, layer: Layer, slot: OutputSlot, table: bytes, what: str) -> None:
+    layout = lowering.byte_layout(slot)
+    source = lowering.plain(slot) if layout is None else lowering.bytes(slot, layout)
+    made = _map(lowering, layer, source, table, what, layer.output.known_info.quantization)
+    if layout is None:
+        lowering.define(layer.output, made)
+    else:
+        lowering.define(layer.output, made, "bytes", layout)
+
+
+def lower_function(lowering: Lowering, layer: Layer) -> bool:
+    """Make a function of one element a table."""
+    source, descriptor = layer.inputs[0].source, layer.descriptor
+    if source is None or not isinstance(descriptor, Activation | ElementwiseUnary):
+        return False
+    what = descriptor.function if isinstance(descriptor, Activation) else descriptor.operation
+    _lower_table(lowering, layer, source, table_of(layer), what.value)
+    return True
+
+
+def _lower_constant(
+    lowering: Lowering, layer: Layer, operation: BinaryOperation, operands: tuple[OutputSlot, OutputSlot]
+) -> bool:
+    """Make a table of an operation with a constant of one element: what the kernels compute."""
+    for index, slot in enumerate(operands):
+        constant, info = layer.constant(1 - index), layer.output.known_info
+        if constant is None or constant.size != 1 or slot.known_info.sizes != info.sizes:
+            continue
+        values = [stored(info.dtype), stored(info.dtype)]
+        values[1 - index] = np.full(256, int(constant.reshape(-1)[0]), np.int64)
+        _lower_table(lowering, layer, slot, _table_of_two(layer, operation, operands, values), operation.value)
+        return True
+    return False
+
+
+def _table_of_two(
+    layer: Layer, operation: BinaryOperation, operands: tuple[OutputSlot, OutputSlot], values: Sequence[Any]
+) -> bytes:
+    dtype = layer.output.known_info.dtype
+    if operation in (BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM):
+        return packed((np.maximum if operation is BinaryOperation.MAXIMUM else np.minimum)(*values), dtype)
+    factors = [np.float32(factor) for factor in _factors(operation, *operands, layer.output)]
+    a, b = (x.astype(np.float32) - np.float32(scheme(slot).zero_point[0]) for x, slot in zip(values, operands, strict=True))
+    real = a * b * factors[0] if operation is BinaryOperation.MUL else a * factors[0] + b * factors[1]
+    low, high = (np.float32(bound) + _WHOLE for bound in clamp_range(layer))
+    rounded = np.clip(real + (_WHOLE + np.float32(scheme(layer.output).zero_point[0])), low, high)
+    return packed(rounded - _WHOLE, dtype)
+
+
+def lower_join(lowering: Lowering, layer: Layer) -> bool:
+    """Bring parts of other quantizations to that of the result by tables, and join them."""
+    if not isinstance(layer.descriptor, Concat | Stack):
+        return False
+    info, parts = layer.output.known_info, []
+    for slot in (one.source for one in layer.inputs):
+        if slot is None:
+            return False
+        part, theirs = lowering.plain(slot), info.quantization
+        if theirs is not None and slot.known_info.quantization != theirs:
+            table = requantizing(scheme(slot), theirs, info.dtype)
+            part = _map(lowering, layer, part, table, "requantization", theirs)
+        parts.append(part)
+    joined = lowering.emit(layer.descriptor, parts, [layer]).output
+    joined.quantization, joined.info = layer.output.quantization, layer.output.info
+    lowering.define(layer.output, joined)
+    return True
