@@ -27,7 +27,7 @@ static inline int16_t fixed_product(int16_t a, int16_t b)
     return saturate_int16((product + (product >= 0 ? 1 << 14 : 1 - (1 << 14))) / (1 << 15));
 }
 
-/* e^x for x <= 0, as a fraction: a series around -1/8, times powers of e for the bits from 1/4 on. */
+/* e^x for x <= 0, as a fraction: a series around -1/8, times powers of e for the bits from 1/4. */
 static inline int16_t fixed_exponential(int16_t x, int integer_bits)
 {
     static const int16_t powers[] = {25520, 19875, 12055, 4435, 600, 11, 0}; /* e^-(2^(i - 2)) */

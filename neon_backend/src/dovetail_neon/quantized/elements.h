@@ -1,5 +1,5 @@
-/* What treats every element of quantized tensors by itself: sums and products of two, tables of what
- * each byte becomes, changes of layout and of type. */
+/* What treats every element of quantized tensors by itself: sums and products of two, tables of
+ * what each byte becomes, changes of layout and of type. */
 #pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
