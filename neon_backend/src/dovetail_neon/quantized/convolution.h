@@ -2,6 +2,7 @@
  * registers while the channels go by, a panel of 2 or 4 of them at a time. */
 #pragma once
 
+#include "dovetail_neon/quantized/frame.h"
 #include "dovetail_neon/quantized/requantization.h"
 
 namespace dovetail_acc::ACC_ISA {
@@ -17,25 +18,22 @@ constexpr int tile_pixels(int blocks) {
     return room > 14 ? 14 : room < 2 ? 2 : room;
 }
 
-/* Where the pixels of a tile lie: anywhere, or `step` bytes apart, so that four of them share a
- * register for their address. */
-template <int pixels> struct ScatteredPixels {
-    const char *in[pixels];
-    int64_t passed;
-    INLINE_MEMBER const char *at(int p) const { return in[p] + passed; }
-    INLINE_MEMBER void pass(int64_t bytes) { passed += bytes; }
-};
-template <int pixels> struct EvenPixels {
-    static constexpr int BASES = (pixels + 3) / 4;
-    const char *base[BASES];
+/* The pixels of a tile: so many rows of `columns`, which are `step` bytes apart, so that four of them
+ * share a register for their address. */
+template <int rows, int columns> struct TilePixels {
+    static constexpr int BASES = (columns + 3) / 4;
+    const char *base[rows * BASES];
     int64_t step, three;
-    INLINE_MEMBER EvenPixels(const char *in, int64_t step) : step(step), three(3 * step) {
-        for (int i = 0; i < BASES; i++) base[i] = in + i * 4 * step;
+    INLINE_MEMBER TilePixels(const char *in, int64_t row, int64_t step) : step(step), three(3 * step) {
+        for (int i = 0; i < rows * BASES; i++) base[i] = in + i / BASES * row + i % BASES * 4 * step;
     }
-    INLINE_MEMBER const char *at(int p) const { return base[p / 4] + (p % 4 == 3 ? three : p % 4 * step); }
+    INLINE_MEMBER const char *at(int p) const {
+        const int x = p % columns;
+        return base[p / columns * BASES + x / 4] + (x % 4 == 3 ? three : x % 4 * step);
+    }
     INLINE_MEMBER void pass(int64_t bytes) {
 #pragma GCC unroll 4
-        for (int i = 0; i < BASES; i++) base[i] += bytes;
+        for (int i = 0; i < rows * BASES; i++) base[i] += bytes;
     }
 };
 
@@ -80,23 +78,24 @@ INLINE void add_words(Integers (&sum)[pixels][vectors], Pixels in, const char *&
     }
 }
 
-/* One panel of filters over one image, or what of it belongs to one group. */
+/* What a panel of filters makes of a rectangle of an image: where its tiles read and write. */
 struct ByteBand {
     const acc_quantized_convolution *self;
     const acc_job *job;
-    const char *in, *weights;
+    const char *in, *weights;   /* the first window; the weights of the panel */
+    int64_t in_row, in_column;  /* bytes, from window to window */
+    int64_t window_row;         /* bytes, from row to row of a window */
     const int32_t *bias;
     const float *factors;
     Byte *out;
-    bool points, even;          /* windows are single pixels; and those of the image side by side */
+    int64_t rows, columns, out_row;
     int last_lanes;
 };
 
-template <int blocks, int pixels>
-INLINE void finish_bytes(const ByteBand &band, int64_t first, Integers (&sum)[pixels][blocks * BLOCK_VECTORS]) {
+template <int blocks, int rows, int columns>
+INLINE void finish_bytes(const ByteBand &band, Byte *out, Integers (&sum)[rows * columns][blocks * BLOCK_VECTORS]) {
     const acc_quantized_convolution &c = *band.self;
     const Rounding rounding(c.result.zero, c.result.low, c.result.high);
-    Byte *out = band.out + first * c.out_step;
 #pragma GCC unroll 4
     for (int block = 0; block < blocks; block++) {
         const int lanes = block == blocks - 1 ? band.last_lanes : BLOCK;
@@ -104,18 +103,18 @@ INLINE void finish_bytes(const ByteBand &band, int64_t first, Integers (&sum)[pi
 #pragma GCC unroll 4
         for (int v = 0; v < BLOCK_VECTORS; v++) factor[v] = load(band.factors + block * BLOCK + v * LANES);
 #pragma GCC unroll 16
-        for (int p = 0; p < pixels; p++) {
+        for (int p = 0; p < rows * columns; p++) {
             Integers x[BLOCK_VECTORS];
 #pragma GCC unroll 4
             for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = rounding(to_floats(sum[p][block * BLOCK_VECTORS + v]), factor[v]);
-            store_block(out + p * c.out_step + block * BLOCK, x, lanes);
+            store_block(out + p / columns * band.out_row + p % columns * c.out_step + block * BLOCK, x, lanes);
         }
     }
 }
 
-/* Windows anywhere. */
-template <typename Unit, int blocks, int pixels> void byte_tile(const ByteBand &band, int64_t first) {
-    constexpr int vectors = blocks * BLOCK_VECTORS;
+/* Windows side by side, in one row or more, from `in` on. */
+template <typename Unit, int blocks, int rows, int columns> void byte_tile(const ByteBand &band, const char *in, Byte *out) {
+    constexpr int vectors = blocks * BLOCK_VECTORS, pixels = rows * columns;
     const acc_quantized_convolution &c = *band.self;
     Integers sum[pixels][vectors];
 #pragma GCC unroll 4
@@ -125,111 +124,116 @@ template <typename Unit, int blocks, int pixels> void byte_tile(const ByteBand &
         for (int p = 0; p < pixels; p++) sum[p][v] = bias;
     }
     const char *weights = band.weights;
-    if (band.points && band.even) {
-        add_words<Unit, vectors, pixels>(sum, EvenPixels<pixels>(band.in + first * c.tile_step, c.tile_step), weights, c.units);
-        finish_bytes<blocks, pixels>(band, first, sum);
-        return;
-    }
-    int64_t top[pixels], left[pixels];
-    const char *start[pixels];
-    int64_t y = first / c.window.out_width, x = first % c.window.out_width;
-    const bool one_row = x + pixels <= c.window.out_width;
-    const int64_t reach_y = (c.window.kernel_height - 1) * c.window.dilation_y, reach_x = (c.window.kernel_width - 1) * c.window.dilation_x;
-    bool inside = true;
-    for (int p = 0; p < pixels; p++) {
-        top[p] = y * c.window.stride_y - c.window.padding_top, left[p] = x * c.window.stride_x - c.window.padding_left;
-        start[p] = band.in + (top[p] * c.window.in_width + left[p]) * c.tile_step;
-        inside = inside && top[p] >= 0 && left[p] >= 0 && top[p] + reach_y < c.window.in_height && left[p] + reach_x < c.window.in_width;
-        if (++x == c.window.out_width) x = 0, y++;
-    }
-    inside = inside || !c.reaches_out;
-    /* Taps side by side whose channels lie side by side too are one run of bytes. */
-    const int64_t run = inside && c.window.dilation_x == 1 && c.units * UNIT_BYTES == c.tile_step ? c.window.kernel_width : 1;
-    for (int64_t ky = 0; ky < c.window.kernel_height; ky++)
-        for (int64_t kx = 0; kx < c.window.kernel_width; kx += run) {
-            const int64_t tap = (ky * c.window.dilation_y * c.window.in_width + kx * c.window.dilation_x) * c.tile_step;
-            if (inside && one_row) {
-                add_words<Unit, vectors, pixels>(sum, EvenPixels<pixels>(start[0] + tap, c.window.stride_x * c.tile_step), weights,
-                                                  c.units * run);
-                continue;
-            }
-            ScatteredPixels<pixels> in;
-            in.passed = 0;
-            for (int p = 0; p < pixels; p++) {
-                const bool here = inside || ((uint64_t)(top[p] + ky * c.window.dilation_y) < (uint64_t)c.window.in_height &&
-                                             (uint64_t)(left[p] + kx * c.window.dilation_x) < (uint64_t)c.window.in_width);
-                in.in[p] = here ? start[p] + tap : c.outside;
-            }
-            add_words<Unit, vectors, pixels>(sum, in, weights, c.units * run);
+    for (int64_t row = 0; row < c.window.kernel_height; row++, in += band.window_row)
+        for (int64_t run = 0; run < c.runs; run++) {
+            const TilePixels<rows, columns> at(in + run * c.run_step, band.in_row, band.in_column);
+            add_words<Unit, vectors, pixels>(sum, at, weights, c.units);
         }
-    finish_bytes<blocks, pixels>(band, first, sum);
+    finish_bytes<blocks, rows, columns>(band, out, sum);
 }
 
-template <typename Unit, int blocks, int pixels> struct ByteTiles {
-    static void run(const ByteBand &band, int64_t first, int count) {
-        if (count == pixels)
-            byte_tile<Unit, blocks, pixels>(band, first);
+template <typename Unit, int blocks, int rows, int columns> struct ByteTiles {
+    static void run(const ByteBand &band, const char *in, Byte *out, int count) {
+        if (count == columns)
+            byte_tile<Unit, blocks, rows, columns>(band, in, out);
         else
-            ByteTiles<Unit, blocks, pixels - 1>::run(band, first, count);
+            ByteTiles<Unit, blocks, rows, columns - 1>::run(band, in, out, count);
     }
 };
-template <typename Unit, int blocks> struct ByteTiles<Unit, blocks, 0> {
-    static void run(const ByteBand &, int64_t, int) {}
+template <typename Unit, int blocks, int rows> struct ByteTiles<Unit, blocks, rows, 0> {
+    static void run(const ByteBand &, const char *, Byte *, int) {}
 };
 
-/* Cut pixels [begin, end) into tiles of as equal a size as possible. */
-template <typename Unit, int blocks> void byte_band(const ByteBand &band, int64_t begin, int64_t end) {
+/* Cut each row, or two short ones, into tiles of as equal a size as possible. */
+template <typename Unit, int blocks> void byte_band(const ByteBand &band) {
     constexpr int most = tile_pixels(blocks);
-    const int64_t tiles = (end - begin + most - 1) / most;
-    for (int64_t at = begin, tile = 0; tile < tiles; tile++) {
-        if (band.self->polls && acc_stopped(band.job)) return;
-        const int count = (int)((end - at + tiles - tile - 1) / (tiles - tile));
-        ByteTiles<Unit, blocks, most>::run(band, at, count);
-        at += count;
+    const int64_t tiles = (band.columns + most - 1) / most, out_step = band.self->out_step;
+    const int64_t together = 2 * band.columns <= most ? 2 : 1;
+    for (int64_t row = 0; row < band.rows; row += together) {
+        const char *in = band.in + row * band.in_row;
+        Byte *out = band.out + row * band.out_row;
+        for (int64_t left = band.columns, tile = 0; tile < tiles; tile++) {
+            if (band.self->polls && acc_stopped(band.job)) return;
+            const int count = (int)((left + tiles - tile - 1) / (tiles - tile));
+            if (together == 2 && row + 1 < band.rows)
+                ByteTiles<Unit, blocks, 2, most / 2>::run(band, in, out, count);
+            else
+                ByteTiles<Unit, blocks, 1, most>::run(band, in, out, count);
+            in += count * band.in_column, out += count * out_step, left -= count;
+        }
     }
 }
 
-template <typename Unit> void convolve_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
+/* A rectangle of results. */
+struct Rectangle {
+    int64_t top, left, rows, columns;
+
+    Rectangle(const acc_quantized_convolution &c, int64_t chunk) {
+        const int64_t y = chunk / c.column_bands, x = chunk % c.column_bands;
+        top = c.window.out_height * y / c.row_bands, left = c.window.out_width * x / c.column_bands;
+        rows = c.window.out_height * (y + 1) / c.row_bands - top;
+        columns = c.window.out_width * (x + 1) / c.column_bands - left;
+    }
+};
+
+/* Let tiles read the image as it lies, or what a rectangle reads of it from a frame, which is copied
+ * first if there is another in it. */
+static void place_windows(const acc_quantized_convolution &c, const Byte *image, const Rectangle &r, char *frame, bool copied, ByteBand &band) {
+    const int64_t top = r.top * c.window.stride_y - c.window.padding_top, left = r.left * c.window.stride_x - c.window.padding_left;
+    int64_t width = c.window.in_width;
+    if (c.framed) {
+        const int64_t height = (r.rows - 1) * c.window.stride_y + (c.window.kernel_height - 1) * c.window.dilation_y + 1;
+        width = (r.columns - 1) * c.window.stride_x + (c.window.kernel_width - 1) * c.window.dilation_x + 1;
+        if (!copied && c.framed == 2)
+            copy_framed(c, image, top, left, height, width, (int16_t *)frame);
+        else if (!copied)
+            copy_framed(c, image, top, left, height, width, (Byte *)frame);
+        band.in = frame;
+    } else
+        band.in = (const char *)image + (top * width + left) * c.pixel_step;
+    band.in_row = c.window.stride_y * width * c.pixel_step, band.in_column = c.window.stride_x * c.pixel_step;
+    band.window_row = c.window.dilation_y * width * c.pixel_step;
+    band.rows = r.rows, band.columns = r.columns, band.out_row = c.window.out_width * c.out_step;
+    if (band.columns == 1 && c.window.out_width == 1) {     /* one under the other is as even as side by side */
+        band.in_column = band.in_row, band.columns = band.rows, band.rows = 1;
+    }
+}
+
+template <typename Unit> void convolve_bytes(int64_t begin, int64_t end, int32_t worker, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_convolution &c = *(const acc_quantized_convolution *)job->parameters;
-    const int64_t pixels = c.window.out_height * c.window.out_width, in_pixels = c.window.in_height * c.window.in_width, filters = c.groups * c.panels;
-    const int64_t block_weights = c.window.kernel_height * c.window.kernel_width * c.units * BLOCK * UNIT_BYTES;
+    const int64_t pixels = c.window.out_height * c.window.out_width, in_pixels = c.window.in_height * c.window.in_width;
+    const int64_t filters = c.groups * c.panels, chunks = c.row_bands * c.column_bands;
+    const int64_t block_weights = c.window.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES;
+    char *frame = job->worker_workspace + worker * job->worker_stride;
+    int64_t framed = -1;
     for (int64_t item = begin; item < end; item++) {
-        const int64_t image = item / (c.chunks * filters);
-        const int64_t chunk = c.chunks_first ? item / filters % c.chunks : item % c.chunks;
-        const int64_t either = c.chunks_first ? item % filters : item / c.chunks % filters;
+        const int64_t image = item / (chunks * filters);
+        const int64_t chunk = c.chunks_first ? item / filters % chunks : item % chunks;
+        const int64_t either = c.chunks_first ? item % filters : item / chunks % filters;
         const int64_t group = either / c.panels, panel = either % c.panels;
         const int64_t first = c.blocks * panel / c.panels, blocks = c.blocks * (panel + 1) / c.panels - first;
-        const int64_t block = group * c.blocks + first;
+        const int64_t block = group * c.blocks + first, part = (image * c.groups + group) * chunks + chunk;
+        const Rectangle rectangle(c, chunk);
         ByteBand band;
         band.self = &c;
         band.job = job;
-        band.in = (c.widened ? (const char *)job->workspace : (const char *)job->inputs[0]) + image * in_pixels * c.tile_step +
-                  group * c.channels * (c.widened ? 2 : 1);
+        place_windows(c, (const Byte *)job->inputs[0] + image * in_pixels * c.in_step + group * c.channels, rectangle, frame, part == framed, band);
+        framed = part;
         band.weights = c.weights + block * block_weights;
         band.bias = c.result.bias + block * BLOCK, band.factors = c.result.factors + block * BLOCK;
-        band.out = (Byte *)job->outputs[0] + image * pixels * c.out_step + group * c.filters + first * BLOCK;
-        band.points = c.window.kernel_height * c.window.kernel_width == 1 && !c.reaches_out;
-        band.even = c.window.stride_x == 1 && c.window.stride_y == 1 && c.window.in_width == c.window.out_width;
+        band.out = (Byte *)job->outputs[0] + (image * pixels + rectangle.top * c.window.out_width + rectangle.left) * c.out_step +
+                   group * c.filters + first * BLOCK;
         band.last_lanes = panel == c.panels - 1 ? c.last_lanes : BLOCK;
-        const int64_t from = pixels * chunk / c.chunks, to = pixels * (chunk + 1) / c.chunks;
         switch (blocks) {
-        case 1: byte_band<Unit, 1>(band, from, to); break;
+        case 1: byte_band<Unit, 1>(band); break;
 #if ACC_IS == 1
-        case 2: byte_band<Unit, 2>(band, from, to); break;
-        case 3: byte_band<Unit, 3>(band, from, to); break;
-        case 4: byte_band<Unit, 4>(band, from, to); break;
+        case 2: byte_band<Unit, 2>(band); break;
+        case 3: byte_band<Unit, 3>(band); break;
+        case 4: byte_band<Unit, 4>(band); break;
 #endif
         }
     }
-}
-
-static void widen_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
-    const acc_job *job = (const acc_job *)arg;
-    const acc_quantized_convolution &c = *(const acc_quantized_convolution *)job->parameters;
-    const Byte *in = (const Byte *)job->inputs[0];
-    int16_t *out = (int16_t *)job->workspace;
-    for (int64_t i = begin * c.in_step; i < end * c.in_step; i++) out[i] = in[i];
 }
 
 template <typename Unit>

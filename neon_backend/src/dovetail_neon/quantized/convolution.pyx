@@ -2,10 +2,10 @@
 
 from libc.stdint cimport int16_t, int32_t, int64_t
 
-from dovetail_neon.geometry.window cimport acc_window_reaches_out, fill_window
+from dovetail_neon.geometry.window cimport acc_window, acc_window_flatten, acc_window_reaches_out, fill_window
 from dovetail_neon.quantized.parameters cimport acc_quantized_convolution, acc_quantized_kernels
 from dovetail_neon.quantized.requantization cimport BLOCK, CHUNKS_PER_WORKER, CHUNK_NANOSECONDS, MAX_CHUNKS, SLACK, UNIT_BYTES
-from dovetail_neon.quantized.requantization cimport outside, requantize, shift_of, unit_of
+from dovetail_neon.quantized.requantization cimport requantize, shift_of, unit_of
 from dovetail_neon.workload.making cimport Block, Kernels, Packing, Workload, acc_packing, chunks_of, new_block, new_workload
 from dovetail_neon.workload.making cimport parts
 
@@ -16,7 +16,65 @@ from dovetail_neon.quantized import matrix_unit
 
 cdef enum:
     WEIGHTS_BYTES = 1 << 20     # that stay in the L2 cache while threads share out pixels
+    FRAME_BYTES = 1 << 18       # that stay there beside them while they are read
     LONG_SUM = 1 << 15          # products of a result: a tile of such results takes some tenths of a millisecond
+    SUMS_IN_FLIGHT = 12         # that hide how long a product takes
+    WEIGHTS_NEAR = 1 << 15      # bytes of a panel that stay in the L1 cache
+
+
+cdef int64_t extent(int64_t results, int64_t stride, int64_t kernel, int64_t dilation) noexcept:
+    """Return how many pixels so many windows side by side reach over."""
+    return (results - 1) * stride + (kernel - 1) * dilation + 1
+
+
+cdef int read_windows(acc_quantized_convolution *c, int element) except -1:
+    """Choose how tiles read windows: as the image lies, or from frames, and in which runs."""
+    cdef acc_window *w = &c.window
+    cdef int64_t beside = parts(c.channels * element, UNIT_BYTES), joined = parts(w.kernel_width * c.channels * element, UNIT_BYTES)
+    cdef bint gapless = c.groups == 1 and c.in_step == c.channels
+    cdef bint closing = w.dilation_x == 1 and not gapless and joined < w.kernel_width * beside
+    if element > 1 or acc_window_reaches_out(w) or closing:
+        c.framed, gapless, c.pixel_step = element, True, c.channels * element
+    else:
+        c.framed, c.pixel_step = 0, c.in_step
+    if w.kernel_width == 1 or (gapless and w.dilation_x == 1):
+        c.runs, c.units = 1, joined
+    else:
+        c.runs, c.units, c.run_step = w.kernel_width, beside, w.dilation_x * c.pixel_step
+    return 0
+
+
+cdef double cycles(const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, bint near) noexcept:
+    """Estimate the cycles that a panel of so many blocks takes for a word of an image of results.
+
+    Two products and two loads are begun in a cycle; the L2 cache brings a vector in about 4.
+    """
+    cdef int64_t together = 2 if rows > 1 and 2 * columns <= table.pixels[blocks] else 1
+    cdef int64_t tiles = parts(columns, table.pixels[blocks])
+    cdef double pixels = together * columns / <double>tiles
+    cdef double each = max(pixels * blocks, pixels + blocks, <double>SUMS_IN_FLIGHT) / 2
+    return tiles * parts(rows, together) * (each if near else max(each, 4.0 * blocks))
+
+
+cdef int64_t panels_of(
+    const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, int64_t block_weights
+) noexcept:
+    """Return into how many panels the blocks of a group are best cut."""
+    cdef int64_t most, panels, best = blocks, panel, size, count
+    cdef double least = 1e300, total
+    for most in (2, 1, 3, 4):
+        if most > table.most_blocks:
+            continue
+        panels = parts(blocks, most)
+        total = 0
+        for panel in range(min(panels, <int64_t>2)):     # the least and the greatest that are made
+            size = blocks // panels + panel
+            count = blocks % panels if panel else panels - blocks % panels
+            if count:
+                total += count * cycles(table, size, rows, columns, size * block_weights <= WEIGHTS_NEAR)
+        if total < 0.97 * least:
+            least, best = total, panels
+    return best
 
 
 def create(layer, Kernels kernels):
@@ -34,29 +92,33 @@ def create(layer, Kernels kernels):
     c.groups = d.groups
     c.channels, c.filters = d.source[1] // d.groups, d.target[1] // d.groups
     c.in_step, c.out_step = pixel_bytes(d.source[1]), pixel_bytes(d.target[1])
-    cdef int element = 1 if unit else 2
-    c.widened = not unit
-    c.tile_step = c.in_step * element
-    c.units = parts(c.channels * element, UNIT_BYTES)
-    c.reaches_out = acc_window_reaches_out(&c.window)
+    cdef acc_window *w = &c.window
+    read_windows(c, 1 if unit else 2)
+    if w.kernel_height * w.kernel_width * w.stride_y * w.stride_x == 1 and not acc_window_reaches_out(w):
+        acc_window_flatten(w)
+        w.in_width, w.out_width, c.images = c.images * w.in_width, c.images * w.out_width, 1
     requantize(workload, &c.result, d, dtype, c.groups, kernels)
-    c.outside = outside(workload, c.in_step, element, d.zeros[0] + shift_of(kernels, dtype))
+    c.outside = d.zeros[0] + shift_of(kernels, dtype)
     c.blocks = parts(c.filters, BLOCK)
     # What lies behind the last filter may be written where nothing but padding does.
     cdef int64_t last = c.filters - (c.blocks - 1) * BLOCK
     c.last_lanes = <int32_t>(last if c.groups > 1 else min(BLOCK, c.out_step - (c.blocks - 1) * BLOCK))
-    # Few pixels read all weights anyhow: then more filters at once keep more sums going.
-    cdef int64_t pixels = c.window.out_height * c.window.out_width, taps = c.window.kernel_height * c.window.kernel_width
-    cdef int64_t most = min(<int64_t>table.most_blocks, 4 if pixels <= table.pixels[4] else 2)
-    c.panels = max(parts(c.blocks, most), 1)
-    cdef int64_t block_weights = taps * c.units * BLOCK * UNIT_BYTES, group, panel, first, end
+    cdef int64_t pixels = w.out_height * w.out_width, taps = w.kernel_height * w.kernel_width
+    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES, group, panel, first, end
+    cdef bint upright = w.out_width == 1
+    c.panels = panels_of(
+        table, c.blocks, 1 if upright else w.out_height, w.out_height if upright else w.out_width, block_weights)
     weights = d.weights
     if weights.dtype != np.int16 or weights.shape != (c.filters * c.groups, taps, c.channels):
         raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
+    # Taps that are one run are packed as one tap of more channels.
+    cdef int64_t joined = w.kernel_width if c.runs == 1 else 1
+    if joined > 1:
+        weights = np.ascontiguousarray(weights).reshape(weights.shape[0], taps // joined, joined * c.channels)
     cdef int64_t filter_step = weights.strides[0] // 2, tap_step = weights.strides[1] // 2, channel_step = weights.strides[2] // 2
     cdef const int16_t *data = <const int16_t *><size_t>weights.__array_interface__["data"][0]
-    form = "convolve", unit, c.groups, c.filters, c.panels, taps, c.channels
-    cdef char *packed = <char *>workload.packed_before(kernels.constants, weights, form)
+    form = "convolve", unit, c.groups, c.filters, c.panels, taps, c.channels, joined
+    cdef char *packed = <char *>workload.packed_before(kernels.constants, d.weights, form)
     cdef Block block
     cdef Packing packing
     cdef acc_packing *asking
@@ -71,25 +133,51 @@ def create(layer, Kernels kernels):
                     first, end = c.blocks * panel // c.panels, c.blocks * (panel + 1) // c.panels
                     table.pack[unit](
                         data + group * c.filters * filter_step, filter_step, tap_step, channel_step, first * BLOCK, c.filters,
-                        end - first, taps, c.channels, packed + (group * c.blocks + first) * block_weights, asking)
+                        end - first, taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
         packing.finish()
-        packed = <char *>workload.share(kernels.constants, block, weights, form, layer.name)
+        packed = <char *>workload.share(kernels.constants, block, d.weights, form, layer.name)
     c.weights = packed
     if layer.output.info.nbytes <= SLACK or not c.blocks:
         return workload.capsule()
-    if c.widened:
-        workload.state.shared = c.images * c.window.in_height * c.window.in_width * c.tile_step + SLACK
-        workload.phase(table.widen, c.images * c.window.in_height * c.window.in_width, c.images * c.window.in_height * c.window.in_width * c.in_step / 10.0, 16)
     # Share the work out: enough items for the threads, each of some microseconds.
-    cdef double products = <double>c.images * pixels * c.groups * c.blocks * taps * c.units
+    cdef double products = <double>c.images * pixels * c.groups * c.blocks * w.kernel_height * c.runs * c.units
     cdef double nanoseconds = max(products / (5.0 if table.most_blocks > 1 else 2.0), c.groups * c.blocks * block_weights / 28.0)
     cdef int64_t items = c.images * c.groups * c.panels
     c.polls = taps * c.channels > LONG_SUM
-    wanted = chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS)
-    c.chunks = max(1, min(parts(wanted, items), pixels // (2 * table.pixels[min(most, c.blocks)])))
-    cdef double moved = c.images * (c.window.in_height * c.window.in_width * c.in_step + pixels * c.out_step)
-    c.chunks_first = c.groups * c.blocks * block_weights < min(3 * moved, <double>WEIGHTS_BYTES)
-    if c.chunks_first and c.chunks > 1:
-        c.chunks = parts(c.chunks, 2) * 2 if c.chunks < 6 else parts(c.chunks, 4) * 4
-    workload.phase(table.convolve[unit], items * c.chunks, nanoseconds, 1, CHUNKS_PER_WORKER)
+    share_out(c, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), items), 2 * table.pixels[parts(c.blocks, c.panels)])
+    if c.framed:
+        workload.state.per_worker = frame_bytes(c) + SLACK
+    workload.phase(table.convolve[unit], items * c.row_bands * c.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()
+
+
+cdef int64_t frame_bytes(const acc_quantized_convolution *c) noexcept:
+    """Return the bytes of the largest frame."""
+    cdef const acc_window *w = &c.window
+    return c.pixel_step * extent(parts(w.out_height, c.row_bands), w.stride_y, w.kernel_height, w.dilation_y) * extent(
+        parts(w.out_width, c.column_bands), w.stride_x, w.kernel_width, w.dilation_x)
+
+
+cdef int share_out(acc_quantized_convolution *c, int64_t chunks, int64_t least) except -1:
+    """Cut the results of an image into about so many rectangles, of at least so many pixels.
+
+    There are more where the frame of one would otherwise not stay in the cache.
+    """
+    cdef const acc_window *w = &c.window
+    cdef int64_t pixels = w.out_height * w.out_width
+    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES
+    cdef double moved = c.images * (w.in_height * w.in_width * c.in_step + pixels * c.out_step)
+    chunks = max(1, min(chunks, pixels // least))
+    c.chunks_first = c.groups * c.blocks * block_weights < min(3 * moved, <double>WEIGHTS_BYTES)
+    if c.chunks_first and chunks > 1:
+        chunks = parts(chunks, 2) * 2 if chunks < 6 else parts(chunks, 4) * 4
+    c.row_bands = min(chunks, w.out_height)
+    c.column_bands = min(parts(chunks, c.row_bands), w.out_width)
+    while c.framed and frame_bytes(c) > FRAME_BYTES:
+        if c.row_bands < w.out_height:
+            c.row_bands = min(2 * c.row_bands, w.out_height)
+        elif c.column_bands < w.out_width:
+            c.column_bands = min(2 * c.column_bands, w.out_width)
+        else:
+            break
+    return 0

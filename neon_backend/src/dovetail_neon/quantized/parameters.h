@@ -26,9 +26,14 @@ typedef struct {
     int32_t reserved;
 } acc_requantization;
 
-/* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels;
- * filters that it computes are a panel. Weights are packed: for each block of 16 filters, for each
- * tap, for each word of channels, the 16 filters; blocks of a panel of filters are interleaved
+/* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels side
+ * by side; filters that it computes are a panel. Results are shared out in rectangles: each reads the
+ * image as it lies, or a frame, which is a copy of what it reads, of one group, without gaps between
+ * pixels and with what lies outside the image in place, in a worker's own workspace.
+ *
+ * A row of a window is `runs` runs of `units` words: one run where all its bytes lie side by side,
+ * else one for each tap. Weights are packed: for each block of 16 filters, for each row of the
+ * window, for each run, for each word, the 16 filters; blocks of a panel of filters are interleaved
  * vector by vector. */
 typedef struct {
     int64_t images;
@@ -36,17 +41,17 @@ typedef struct {
     int64_t groups;                 /* groups of a convolution: each has its own channels and filters */
     int64_t channels, filters;      /* of one group */
     int64_t in_step, out_step;      /* bytes, from pixel to pixel */
-    int64_t tile_step;              /* bytes, from pixel to pixel of what tiles read: in_step, or twice that where it is widened */
-    int64_t units;                  /* of a tap: 4 bytes each */
+    int64_t pixel_step;             /* the same of what tiles read */
+    int64_t runs, run_step;         /* of a row of a window; bytes from one to the next */
+    int64_t units;                  /* of a run: 4 bytes each */
     const char *weights;
-    const char *outside;            /* as long as a pixel of what tiles read: what lies outside the image */
     int64_t blocks;                 /* of a group: 16 filters each */
     int64_t panels;                 /* of a group: tiles compute one of them */
-    int64_t chunks;                 /* of the pixels of an image */
+    int64_t row_bands, column_bands;    /* rectangles into which the results of an image are cut */
     acc_requantization result;
-    int32_t reaches_out;            /* some window reaches outside the image */
-    int32_t chunks_first;           /* items go by images, chunks, groups and panels; else by images, groups, panels and chunks */
-    int32_t widened;                /* tiles read pixels of 16 bits in the workspace */
+    int32_t framed;                 /* 0: tiles read images as they lie; else frames, whose elements have so many bytes */
+    int32_t outside;                /* an element of a frame: what lies outside the image */
+    int32_t chunks_first;           /* items go by images, rectangles, groups and panels; else by images, groups, panels and rectangles */
     int32_t last_lanes;             /* filters of the last block of a group that may be written: 16 where padding follows */
     int32_t polls;                  /* a tile takes long: the stop word is read before each */
     int32_t reserved;
@@ -172,8 +177,6 @@ typedef struct {
     /* By depth: 0 halves, 1 quads or NULL. */
     dovetail_body convolve[2];
     dovetail_body depthwise[2];
-    /* Pixels to 16 bits each, into the workspace; range: images * in_height * in_width. */
-    dovetail_body widen;
     dovetail_body maximum;
     dovetail_body average;
     dovetail_body sum;

@@ -21,19 +21,21 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int64_t filters
         int64_t in_step
         int64_t out_step
-        int64_t tile_step
+        int64_t pixel_step
+        int64_t runs
+        int64_t run_step
         int64_t units
         const char *weights
-        const char *outside
         int64_t blocks
         int64_t panels
-        int64_t chunks
+        int64_t row_bands
+        int64_t column_bands
         acc_requantization result
-        int32_t reaches_out
+        int32_t framed
+        int32_t outside
         int32_t chunks_first
-        int32_t polls
-        int32_t widened
         int32_t last_lanes
+        int32_t polls
 
     ctypedef struct acc_quantized_matrix:
         int64_t images
@@ -138,7 +140,6 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t has_quads
         dovetail_body convolve[2]
         dovetail_body depthwise[2]
-        dovetail_body widen
         dovetail_body maximum
         dovetail_body average
         dovetail_body sum

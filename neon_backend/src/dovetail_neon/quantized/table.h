@@ -23,7 +23,6 @@ static const acc_quantized_kernels quantized_kernels = {
     ACC_HAS_QUADS,
     ACC_BY_UNIT(convolve_bytes),
     ACC_BY_UNIT(depthwise_bytes),
-    widen_bytes,
     pool_bytes<Largest>,
     pool_bytes<Mean>,
     sum_of_bytes,
