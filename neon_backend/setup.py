@@ -15,6 +15,7 @@ KERNEL_ARGUMENTS = [
     "-fno-rtti",
     "-fno-math-errno",
     "-fno-trapping-math",
+    "-fno-tree-slp-vectorize",
     "-ffp-contract=off",
     "-fvisibility=hidden",
     "-Wno-uninitialized",

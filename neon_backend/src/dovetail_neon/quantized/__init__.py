@@ -8,11 +8,11 @@ from __future__ import annotations
 WORKLOADS = {
     "CpuAcc.AddQuantized": "elements.create_sum",
     "CpuAcc.ConvolveQuantized": "convolution.create",
-    "CpuAcc.DepthwiseQuantized": "windows.create_depthwise",
+    "CpuAcc.DepthwiseQuantized": "depthwise.create",
     "CpuAcc.ExtremeQuantized": "elements.create_extreme",
     "CpuAcc.MapQuantized": "elements.create_map",
     "CpuAcc.MultiplyQuantized": "elements.create_product",
-    "CpuAcc.PoolQuantized": "windows.create_pool",
+    "CpuAcc.PoolQuantized": "pooling.create",
     "CpuAcc.ReduceQuantized": "reduction.create",
     "CpuAcc.ReorderQuantized": "elements.create_reorder",
     "dovetail.Dequantize": "elements.create_quantize",

@@ -112,6 +112,35 @@ INLINE void finish_bytes(const ByteBand &band, Byte *out, Integers (&sum)[rows *
     }
 }
 
+/* The same of whole blocks, and of results that are clamped as bytes: vectors become bytes four at a
+ * time, whichever pixels they belong to. */
+template <int blocks, int rows, int columns>
+INLINE void finish_near(const ByteBand &band, Byte *out, Integers (&sum)[rows * columns][blocks * BLOCK_VECTORS]) {
+    constexpr int vectors = blocks * BLOCK_VECTORS, all = rows * columns * vectors;
+    constexpr int part = GROUP_VECTORS % vectors ? BLOCK_VECTORS : vectors, parts = GROUP_VECTORS / part;
+    const acc_quantized_convolution &c = *band.self;
+    const NearRounding rounding(c.result.zero, c.result.low, c.result.high);
+    Vector factor[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; v++) factor[v] = load(band.factors + v * LANES);
+#pragma GCC unroll 16
+    for (int first = 0; first < all; first += GROUP_VECTORS) {
+        Integers x[GROUP_VECTORS];
+        Byte *at[parts];
+#pragma GCC unroll 4
+        for (int i = 0; i < GROUP_VECTORS; i++) {
+            const int k = first + i < all ? first + i : all - 1, p = k / vectors, v = k % vectors;
+            x[i] = rounding(to_floats(sum[p][v]), factor[v]);
+            if (i % part == 0) at[i / part] = out + p / columns * band.out_row + p % columns * c.out_step + v / BLOCK_VECTORS * BLOCK;
+        }
+        const GroupBytes bytes = in_order(rounding.bytes(x));
+        if (all - first >= GROUP_VECTORS)
+            store_parts<part * LANES, parts>(bytes, at);
+        else
+            store_parts<part * LANES, all % GROUP_VECTORS / part>(bytes, at);
+    }
+}
+
 /* Windows side by side, in one row or more, from `in` on. */
 template <typename Unit, int blocks, int rows, int columns> void byte_tile(const ByteBand &band, const char *in, Byte *out) {
     constexpr int vectors = blocks * BLOCK_VECTORS, pixels = rows * columns;
@@ -129,7 +158,10 @@ template <typename Unit, int blocks, int rows, int columns> void byte_tile(const
             const TilePixels<rows, columns> at(in + run * c.run_step, band.in_row, band.in_column);
             add_words<Unit, vectors, pixels>(sum, at, weights, c.units);
         }
-    finish_bytes<blocks, rows, columns>(band, out, sum);
+    if (c.result.near && band.last_lanes == BLOCK)
+        finish_near<blocks, rows, columns>(band, out, sum);
+    else
+        finish_bytes<blocks, rows, columns>(band, out, sum);
 }
 
 template <typename Unit, int blocks, int rows, int columns> struct ByteTiles {
@@ -164,33 +196,16 @@ template <typename Unit, int blocks> void byte_band(const ByteBand &band) {
     }
 }
 
-/* A rectangle of results. */
-struct Rectangle {
-    int64_t top, left, rows, columns;
-
-    Rectangle(const acc_quantized_convolution &c, int64_t chunk) {
-        const int64_t y = chunk / c.column_bands, x = chunk % c.column_bands;
-        top = c.window.out_height * y / c.row_bands, left = c.window.out_width * x / c.column_bands;
-        rows = c.window.out_height * (y + 1) / c.row_bands - top;
-        columns = c.window.out_width * (x + 1) / c.column_bands - left;
-    }
-};
-
 /* Let tiles read the image as it lies, or what a rectangle reads of it from a frame, which is copied
  * first if there is another in it. */
 static void place_windows(const acc_quantized_convolution &c, const Byte *image, const Rectangle &r, char *frame, bool copied, ByteBand &band) {
-    const int64_t top = r.top * c.window.stride_y - c.window.padding_top, left = r.left * c.window.stride_x - c.window.padding_left;
-    int64_t width = c.window.in_width;
-    if (c.framed) {
-        const int64_t height = (r.rows - 1) * c.window.stride_y + (c.window.kernel_height - 1) * c.window.dilation_y + 1;
-        width = (r.columns - 1) * c.window.stride_x + (c.window.kernel_width - 1) * c.window.dilation_x + 1;
-        if (!copied && c.framed == 2)
-            copy_framed(c, image, top, left, height, width, (int16_t *)frame);
-        else if (!copied)
-            copy_framed(c, image, top, left, height, width, (Byte *)frame);
-        band.in = frame;
-    } else
-        band.in = (const char *)image + (top * width + left) * c.pixel_step;
+    const Reach reach(c.window, r);
+    if (c.framed == 2 && !copied)
+        copy_framed(c.window, image, c.in_step, c.channels, c.outside, reach, (int16_t *)frame);
+    else if (c.framed && !copied)
+        copy_framed(c.window, image, c.in_step, c.channels, c.outside, reach, (Byte *)frame);
+    const int64_t width = c.framed ? reach.width : c.window.in_width;
+    band.in = c.framed ? frame : (const char *)image + (reach.top * width + reach.left) * c.pixel_step;
     band.in_row = c.window.stride_y * width * c.pixel_step, band.in_column = c.window.stride_x * c.pixel_step;
     band.window_row = c.window.dilation_y * width * c.pixel_step;
     band.rows = r.rows, band.columns = r.columns, band.out_row = c.window.out_width * c.out_step;
@@ -214,7 +229,7 @@ template <typename Unit> void convolve_bytes(int64_t begin, int64_t end, int32_t
         const int64_t group = either / c.panels, panel = either % c.panels;
         const int64_t first = c.blocks * panel / c.panels, blocks = c.blocks * (panel + 1) / c.panels - first;
         const int64_t block = group * c.blocks + first, part = (image * c.groups + group) * chunks + chunk;
-        const Rectangle rectangle(c, chunk);
+        const Rectangle rectangle(c.window, c.row_bands, c.column_bands, chunk);
         ByteBand band;
         band.self = &c;
         band.job = job;

@@ -3,6 +3,7 @@
 from libc.stdint cimport int16_t, int32_t, int64_t
 
 from dovetail_neon.geometry.window cimport acc_window, acc_window_flatten, acc_window_reaches_out, fill_window
+from dovetail_neon.quantized.frame cimport cut, frame_pixels
 from dovetail_neon.quantized.parameters cimport acc_quantized_convolution, acc_quantized_kernels
 from dovetail_neon.quantized.requantization cimport BLOCK, CHUNKS_PER_WORKER, CHUNK_NANOSECONDS, MAX_CHUNKS, SLACK, UNIT_BYTES
 from dovetail_neon.quantized.requantization cimport requantize, shift_of, unit_of
@@ -20,11 +21,6 @@ cdef enum:
     LONG_SUM = 1 << 15          # products of a result: a tile of such results takes some tenths of a millisecond
     SUMS_IN_FLIGHT = 12         # that hide how long a product takes
     WEIGHTS_NEAR = 1 << 15      # bytes of a panel that stay in the L1 cache
-
-
-cdef int64_t extent(int64_t results, int64_t stride, int64_t kernel, int64_t dilation) noexcept:
-    """Return how many pixels so many windows side by side reach over."""
-    return (results - 1) * stride + (kernel - 1) * dilation + 1
 
 
 cdef int read_windows(acc_quantized_convolution *c, int element) except -1:
@@ -146,16 +142,9 @@ def create(layer, Kernels kernels):
     c.polls = taps * c.channels > LONG_SUM
     share_out(c, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), items), 2 * table.pixels[parts(c.blocks, c.panels)])
     if c.framed:
-        workload.state.per_worker = frame_bytes(c) + SLACK
+        workload.state.per_worker = frame_pixels(w, c.row_bands, c.column_bands) * c.pixel_step + SLACK
     workload.phase(table.convolve[unit], items * c.row_bands * c.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()
-
-
-cdef int64_t frame_bytes(const acc_quantized_convolution *c) noexcept:
-    """Return the bytes of the largest frame."""
-    cdef const acc_window *w = &c.window
-    return c.pixel_step * extent(parts(w.out_height, c.row_bands), w.stride_y, w.kernel_height, w.dilation_y) * extent(
-        parts(w.out_width, c.column_bands), w.stride_x, w.kernel_width, w.dilation_x)
 
 
 cdef int share_out(acc_quantized_convolution *c, int64_t chunks, int64_t least) except -1:
@@ -171,13 +160,5 @@ cdef int share_out(acc_quantized_convolution *c, int64_t chunks, int64_t least) 
     c.chunks_first = c.groups * c.blocks * block_weights < min(3 * moved, <double>WEIGHTS_BYTES)
     if c.chunks_first and chunks > 1:
         chunks = parts(chunks, 2) * 2 if chunks < 6 else parts(chunks, 4) * 4
-    c.row_bands = min(chunks, w.out_height)
-    c.column_bands = min(parts(chunks, c.row_bands), w.out_width)
-    while c.framed and frame_bytes(c) > FRAME_BYTES:
-        if c.row_bands < w.out_height:
-            c.row_bands = min(2 * c.row_bands, w.out_height)
-        elif c.column_bands < w.out_width:
-            c.column_bands = min(2 * c.column_bands, w.out_width)
-        else:
-            break
+    cut(w, chunks, FRAME_BYTES // c.pixel_step if c.framed else 0, &c.row_bands, &c.column_bands)
     return 0

@@ -43,21 +43,41 @@ template <typename Element> INLINE void fill_pixels(Element value, int64_t count
     for (int64_t i = 0; i < count; i++) to[i] = value;
 }
 
-/* Copy `height` rows of `width` pixels from row `top` and column `left` of an image on, any of which
- * may lie outside of it. */
+/* A rectangle of the results of a window, of which there are row_bands * column_bands; its rows are
+ * cut in multiples of `together`. */
+struct Rectangle {
+    int64_t top, left, rows, columns;
+
+    Rectangle(const acc_window &w, int64_t row_bands, int64_t column_bands, int64_t number, int64_t together = 1) {
+        const int64_t y = number / column_bands, x = number % column_bands, all = (w.out_height + together - 1) / together;
+        top = all * y / row_bands * together, left = w.out_width * x / column_bands;
+        rows = lesser(all * (y + 1) / row_bands * together, w.out_height) - top;
+        columns = w.out_width * (x + 1) / column_bands - left;
+    }
+};
+
+/* What the windows of a rectangle reach over, which may lie outside the image. */
+struct Reach {
+    int64_t top, left, height, width;
+
+    Reach(const acc_window &w, const Rectangle &r)
+        : top(r.top * w.stride_y - w.padding_top), left(r.left * w.stride_x - w.padding_left),
+          height((r.rows - 1) * w.stride_y + (w.kernel_height - 1) * w.dilation_y + 1),
+          width((r.columns - 1) * w.stride_x + (w.kernel_width - 1) * w.dilation_x + 1) {}
+};
+
+/* Copy so many channels of what is reached of an image, whose pixels are `step` bytes apart. */
 template <typename Element>
-static void copy_framed(const acc_quantized_convolution &c, const Byte *image, int64_t top, int64_t left, int64_t height,
-                        int64_t width, Element *to) {
-    const int64_t begin = lesser(greater<int64_t>(-left, 0), width), end = greater(begin, lesser(c.window.in_width - left, width));
-    const Element outside = (Element)c.outside;
-    for (int64_t y = top; y < top + height; y++, to += width * c.channels) {
-        if (y < 0 || y >= c.window.in_height) {
-            fill_pixels(outside, width * c.channels, to);
+static void copy_framed(const acc_window &w, const Byte *image, int64_t step, int64_t channels, int32_t outside, const Reach &r, Element *to) {
+    const int64_t begin = lesser(greater<int64_t>(-r.left, 0), r.width), end = greater(begin, lesser(w.in_width - r.left, r.width));
+    for (int64_t y = r.top; y < r.top + r.height; y++, to += r.width * channels) {
+        if (y < 0 || y >= w.in_height) {
+            fill_pixels((Element)outside, r.width * channels, to);
             continue;
         }
-        fill_pixels(outside, begin * c.channels, to);
-        copy_pixels(image + (y * c.window.in_width + left + begin) * c.in_step, c.in_step, c.channels, end - begin, to + begin * c.channels);
-        fill_pixels(outside, (width - end) * c.channels, to + end * c.channels);
+        fill_pixels((Element)outside, begin * channels, to);
+        copy_pixels(image + (y * w.in_width + r.left + begin) * step, step, channels, end - begin, to + begin * channels);
+        fill_pixels((Element)outside, (r.width - end) * channels, to + end * channels);
     }
 }
 

@@ -23,7 +23,7 @@ typedef struct {
     const float *factors;           /* the same */
     float low, high;
     int32_t zero;
-    int32_t reserved;
+    int32_t near;                   /* results lie within 2^22 before they are clamped */
 } acc_requantization;
 
 /* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels side
@@ -103,27 +103,44 @@ typedef struct {
                  int64_t channels, char *packed, acc_packing *packing);
 } acc_quantized_matrix_kernels;
 
-/* Windows over each channel. Range: images * rows of results, of which depthwise convolution takes
- * `together` at a time. Rows are stacked: what a column holds in as many rows as a unit multiplies
- * at once lies side by side, for 16 channels at a time, where a worker's own workspace is. Where
- * the last stack has room for another row, two rows of results are summed up from the same stacks,
- * with weights that are one row further down for the second. */
+/* Depthwise convolution. Results are shared out in rectangles; a worker copies what one reads into
+ * its own workspace, with what lies outside the image in place, and computes rows of results a
+ * group, which is a register of bytes, at a time. What a pixel holds in as many rows as a unit
+ * multiplies at once is stacked: rows are interleaved byte by byte. Where the last stack has room
+ * for another row, two rows of results are summed up from the same stacks, with weights that are one
+ * row further down for the second.
+ *
+ * Groups begin at every pixel, as many *phases* of them as it takes; or, where pixels are no whole
+ * groups, go on through a row from pixel to pixel until filters meet them in the same way again,
+ * `period` pixels further. Each phase has weights of its own.
+ *
+ * Range: images * row_bands * column_bands. */
 typedef struct {
-    int64_t images, channels;
+    int64_t images;
     acc_window window;
     int64_t step;                   /* bytes, from pixel to pixel, before and after */
     int64_t stacks;                 /* of a window: kernel_height over the depth of a unit, rounded up */
     int64_t together;               /* rows of results that are computed from the same stacks: 1 or 2 */
-    int64_t columns;                /* that a row of results reads */
-    const char *weights;            /* depthwise: per block of 16 channels, per row `together`, per stack, per column of the window */
-    const char *outside;            /* as long as a pixel: what lies outside the image */
+    int64_t phases, period;
+    int64_t row_bands, column_bands;    /* rectangles into which the results of an image are cut */
+    int64_t stacked_bytes;          /* of a worker's workspace, for the stacks of a row; what it reads is behind them */
+    const char *weights;            /* per phase, per row `together`, per stack, per column of the window: a group of words */
+    acc_requantization result;      /* per phase: a group, as stacks hold it */
+    int32_t outside;                /* a byte: what lies outside the image */
+    int32_t polls;                  /* a row takes long: the stop word is read before each group of it */
+} acc_quantized_depthwise;
+
+/* Pooling. Range: images * rows of results. */
+typedef struct {
+    int64_t images, channels;
+    acc_window window;
+    int64_t step;                   /* bytes, from pixel to pixel, before and after */
     const int32_t *counts;          /* average: [out_height * out_width], the elements that count */
     int32_t pad;                    /* average: what an element outside the image that counts is, as stored */
     int32_t offset;                 /* average: what has been added to stored elements */
-    acc_requantization result;     /* depthwise */
-    int32_t polls;                  /* a row takes long: the stop word is read before each result, or block of channels */
+    int32_t polls;                  /* a row takes long: the stop word is read before each block of channels */
     int32_t reserved;
-} acc_quantized_windows;
+} acc_quantized_pooling;
 
 /* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded, or their product:
  * zero + a * (inputs[0] - zero_a) * (inputs[1] - zero_b); of the greater or lesser of two, which
@@ -201,9 +218,10 @@ typedef struct {
     void (*pack[2])(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
                     int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing);
     /* Packs windows [channels, kernel_height, kernel_width] of steps in elements, for so many rows
-     * together. */
-    void (*pack_windows[2])(const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, int64_t channels,
-                            int64_t kernel_height, int64_t kernel_width, int64_t together, char *packed);
+     * together; `channel_of`: of each word of the groups of all phases, or -1. */
+    void (*pack_depthwise[2])(const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step,
+                              const int64_t *channel_of, int64_t phases, int64_t kernel_height, int64_t kernel_width,
+                              int64_t together, char *packed);
 } acc_quantized_kernels;
 
 #ifdef __cplusplus

@@ -12,6 +12,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         float low
         float high
         int32_t zero
+        int32_t near
 
     ctypedef struct acc_quantized_convolution:
         int64_t images
@@ -72,20 +73,30 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
             const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t filters, int64_t taps,
             int64_t channels, char *packed, acc_packing *packing) noexcept nogil
 
-    ctypedef struct acc_quantized_windows:
+    ctypedef struct acc_quantized_depthwise:
         int64_t images
-        int64_t channels
         acc_window window
         int64_t step
         int64_t stacks
         int64_t together
-        int64_t columns
+        int64_t phases
+        int64_t period
+        int64_t row_bands
+        int64_t column_bands
+        int64_t stacked_bytes
         const char *weights
-        const char *outside
+        acc_requantization result
+        int32_t outside
+        int32_t polls
+
+    ctypedef struct acc_quantized_pooling:
+        int64_t images
+        int64_t channels
+        acc_window window
+        int64_t step
         const int32_t *counts
         int32_t pad
         int32_t offset
-        acc_requantization result
         int32_t polls
 
     ctypedef struct acc_quantized_sum:
@@ -130,8 +141,8 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
         int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) noexcept nogil
 
-    ctypedef void (*acc_pack_windows)(
-        const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, int64_t channels,
+    ctypedef void (*acc_pack_depthwise)(
+        const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, const int64_t *channel_of, int64_t phases,
         int64_t kernel_height, int64_t kernel_width, int64_t together, char *packed) noexcept nogil
 
     ctypedef struct acc_quantized_kernels:
@@ -159,7 +170,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t most_blocks
         int32_t pixels[5]
         acc_pack pack[2]
-        acc_pack_windows pack_windows[2]
+        acc_pack_depthwise pack_depthwise[2]
 
     const acc_quantized_kernels *acc_quantized_kernels_of(const char *instruction_set, int32_t dot_products)
 

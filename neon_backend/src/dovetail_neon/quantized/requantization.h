@@ -6,8 +6,8 @@
 
 namespace dovetail_acc::ACC_ISA {
 
-/* To this a float adds a whole number, and rounds it to nearest even: its last bits are then that
- * number's. */
+/* To this, 0x4B400000, a float adds a whole number, and rounds it to nearest even: its last bits are
+ * then that number's. */
 constexpr float WHOLE = 12582912.0f;
 
 /* Real numbers, counted from the zero point, to clamped integers. Not even here is a multiplication
@@ -21,9 +21,28 @@ struct Rounding {
     /* x * factor; a NaN becomes the lower bound. The low byte of each lane is the result. */
     INLINE_MEMBER Integers operator()(Vector x, Vector factor) const { return rounded(x * factor + zero); }
     INLINE_MEMBER Integers operator()(Vector x) const { return rounded(x + zero); }
+    INLINE_MEMBER GroupBytes bytes(const Integers (&x)[GROUP_VECTORS]) const { return low_bytes(x); }
 
   private:
     INLINE_MEMBER Integers rounded(Vector x) const { return bits_of(minimum(maximum(x, low), high)); }
+};
+
+/* The same of results that are known to lie within 2^22: they are whole numbers as soon as they are
+ * rounded, and clamped as bytes. */
+struct NearRounding {
+    Vector zero;
+    GroupBytes low, high;
+
+    INLINE_MEMBER NearRounding(int32_t zero, float low, float high)
+        : zero(broadcast(WHOLE + (float)zero)), low(GroupBytes{} + (Byte)low), high(GroupBytes{} + (Byte)high) {}
+
+    INLINE_MEMBER Integers operator()(Vector x, Vector factor) const { return bits_of(x * factor + zero) - 0x4B400000; }
+
+    /* To bytes, in the order of stacks. */
+    INLINE_MEMBER GroupBytes bytes(const Integers (&x)[GROUP_VECTORS]) const {
+        const GroupBytes y = saturated(x), z = y > low ? y : low;
+        return z < high ? z : high;
+    }
 };
 
 /* Write the first `count` bytes of a block. */

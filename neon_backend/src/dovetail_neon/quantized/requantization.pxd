@@ -18,5 +18,4 @@ cdef void *kept(Workload workload, object array) except NULL
 cdef int32_t shift_of(Kernels kernels, object dtype) except? -1
 cdef int unit_of(Kernels kernels, object weights) except -1
 cdef int requantize(
-    Workload workload, acc_requantization *r, object d, object dtype, int64_t groups, Kernels kernels) except -1
-cdef const char *outside(Workload workload, int64_t count, int element, int32_t zero) except NULL
+    Workload workload, acc_requantization *r, object d, object dtype, int64_t groups, Kernels kernels, object order=*) except -1

@@ -11,6 +11,10 @@ import numpy as np
 from dovetail.ground.pieces import holds, reduced
 
 
+cdef double NEAR = 2.0**22 - 2.0**10
+"""Beyond it results have fewer bits than what they are rounded with."""
+
+
 cdef int32_t shift_of(Kernels kernels, object dtype) except? -1:
     """What is added to stored elements of a type to have those of this backend."""
     return (128 if dtype.is_signed else 0) - (128 if kernels.quantized.is_signed else 0)
@@ -33,10 +37,10 @@ cdef int unit_of(Kernels kernels, object weights) except -1:
     return kernels.quantized.has_quads and weights.size > 0 and holds(fits_a_byte, weights)
 
 
-cdef int requantize(Workload workload, acc_requantization *r, object d, object dtype, int64_t groups, Kernels kernels) except -1:
+cdef int requantize(Workload workload, acc_requantization *r, object d, object dtype, int64_t groups, Kernels kernels, object order=None) except -1:
     """Fill in how the sums of a layer with the descriptor `d` become results of a type.
 
-    Each group has whole blocks of filters.
+    Each group has whole blocks of filters; or filters stand in `order`, in which -1 is none.
     """
     shift = shift_of(kernels, dtype)
     filters = d.weights.shape[0]
@@ -48,15 +52,15 @@ cdef int requantize(Workload workload, acc_requantization *r, object d, object d
         sums += d.bias
     whole = np.zeros((groups, parts(group_elements, BLOCK) * BLOCK), np.int32)
     whole[:, :group_elements] = sums.astype(np.int32).reshape(groups, group_elements)    # modulo 2^32, as all sums are
-    r.bias = <const int32_t *>kept(workload, whole)
     factors = np.zeros(whole.shape, np.float32)
     factors[:, :group_elements] = d.factors.reshape(groups, group_elements)
+    if order is not None:
+        whole, factors = (np.where(order < 0, 0, array[0][order]).astype(array.dtype) for array in (whole, factors))
+    r.bias = <const int32_t *>kept(workload, whole)
     r.factors = <const float *>kept(workload, factors)
+    # Weights less their zero points have 9 bits, elements 8.
+    largest = (d.weights.size // filters if filters else 0) * 255.0 * 255.0 + np.abs(whole, dtype=np.float64).max(initial=0.0)
+    r.near = largest * factors.max(initial=0.0) < NEAR
     r.zero = d.zeros[1] + shift
     r.low, r.high = d.bounds[0] + shift, d.bounds[1] + shift
     return 0
-
-
-cdef const char *outside(Workload workload, int64_t count, int element, int32_t zero) except NULL:
-    """Return pixels of zero points, of 1 or 2 bytes each."""
-    return <const char *>kept(workload, np.full(count + SLACK, zero, np.int16).astype(np.int16 if element == 2 else np.uint8))

@@ -3,9 +3,10 @@
 #pragma once
 
 #include "dovetail_neon/quantized/convolution.h"
+#include "dovetail_neon/quantized/depthwise.h"
 #include "dovetail_neon/quantized/elements.h"
 #include "dovetail_neon/quantized/reduction.h"
-#include "dovetail_neon/quantized/windows.h"
+#include "dovetail_neon/quantized/pooling.h"
 
 namespace dovetail_acc::ACC_ISA {
 
@@ -23,8 +24,8 @@ static const acc_quantized_kernels quantized_kernels = {
     ACC_HAS_QUADS,
     ACC_BY_UNIT(convolve_bytes),
     ACC_BY_UNIT(depthwise_bytes),
-    pool_bytes<Largest>,
-    pool_bytes<Mean>,
+    pool_bytes<Largest<GROUP>, Largest<BLOCK>>,
+    pool_bytes<Mean, Mean>,
     sum_of_bytes,
     product_of_bytes,
     extreme_bytes<Greatest>,
@@ -42,7 +43,7 @@ static const acc_quantized_kernels quantized_kernels = {
     MAX_FILTER_BLOCKS,
     {0, tile_pixels(1), tile_pixels(2), tile_pixels(3), tile_pixels(4)},
     ACC_BY_UNIT(pack_bytes),
-    ACC_BY_UNIT(pack_byte_windows),
+    ACC_BY_UNIT(pack_depthwise),
 };
 
 } // namespace dovetail_acc::ACC_ISA

@@ -1,5 +1,6 @@
 /* Bytes with AVX2, and AVX-VNNI where this file is compiled with it. */
 typedef uint8_t Byte;
+typedef Byte GroupBytes __attribute__((vector_size(GROUP)));
 typedef __m256i Register;
 
 INLINE Integers load_bytes(const Byte *at) { return (Integers)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)at)); }
@@ -9,6 +10,17 @@ INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
     const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
     _mm_storeu_si128((__m128i *)at, _mm_shuffle_epi32(bytes, _MM_SHUFFLE(3, 1, 2, 0)));
 }
+
+template <int bytes, int count> INLINE void store_parts(GroupBytes x, Byte *const (&at)[GROUP / bytes]) {
+    const __m256i y = (__m256i)x;
+    if (bytes == 32)
+        _mm256_storeu_si256((__m256i *)at[0], y);
+    else {
+        _mm_storeu_si128((__m128i *)at[0], _mm256_castsi256_si128(y));
+        if (count > 1) _mm_storeu_si128((__m128i *)at[GROUP / bytes > 1], _mm256_extracti128_si256(y, 1));
+    }
+}
+INLINE __m256i permute_words(__m256i x, __m256i from) { return _mm256_permutevar8x32_epi32(x, from); }
 
 #define ACC_X86(name) _mm256_##name
 #ifdef __AVXVNNI__

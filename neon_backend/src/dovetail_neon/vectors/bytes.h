@@ -2,14 +2,21 @@
  *
  * This is what the instruction set at hand adds to vector.h (vectors/):
  *
- *   Byte                        an element of an image inside this backend: int8_t or uint8_t,
- *                               whichever the instructions multiply
+ *   Byte, GroupBytes            an element of an image inside this backend: int8_t or uint8_t,
+ *                               whichever the instructions multiply; and GROUP of them
  *   load_bytes                  LANES of them, as integers of 32 bits
  *   store_bytes                 the low bytes of BLOCK integers
+ *   low_bytes                   of GROUP integers, as stacks hold them
+ *   saturated                   GROUP integers, each the nearest byte, as stacks hold them
+ *   in_order                    the same bytes, those of the first vector before those of the second
+ *   store_parts<bytes, count>   the first parts of a group, each to a place of its own
  *   ByteTable                   what looks up WIDTH bytes at a time in a table of 256
  *   Halves                      sums of 2 products of 16 bits per lane: every machine has it
  *   Quads                       sums of 4 products of 8 bits per lane (VNNI, SDOT): where
  *                               ACC_HAS_QUADS is 1
+ *
+ * A group is a register of bytes: in stacks, vector v holds bytes 16 * (lane / 4) + 4 * v + lane % 4,
+ * as registers that are interleaved 16 bytes at a time have them.
  *
  * Halves and Quads, the *units*, multiply words of DEPTH factors, 4 bytes in all; weights of Quads
  * have 8 bits, those of Halves 9, as many as the difference of two bytes has. A unit has:
@@ -19,7 +26,7 @@
  *   dot<i>(sum, w, piece)       sum + the products of word i with each lane of w
  *   spread(at)                  one word, for all lanes
  *   dot(sum, w, x)              sum + the products of each lane of w and of x
- *   stack(rows, x)              BLOCK words, each of one byte of every row
+ *   stack(rows, x)              GROUP words, each of one byte of every row
  *   place(lane, i)              where factor i of a lane stands in a vector
  */
 #pragma once
@@ -30,6 +37,8 @@ namespace dovetail_acc::ACC_ISA {
 
 constexpr int BLOCK = 16;                       /* channels that are treated together: a register of bytes on any machine */
 constexpr int BLOCK_VECTORS = BLOCK / LANES;
+constexpr int GROUP = 4 * LANES;
+constexpr int GROUP_VECTORS = 4;
 
 INLINE int32_t load_word(const char *at) {
     int32_t word;

@@ -1,6 +1,7 @@
 /* Bytes with Advanced SIMD, and its dot products (FEAT_DotProd) where this file is compiled with
  * them. Bytes are signed: SDOT multiplies two of a kind. */
 typedef int8_t Byte;
+typedef Byte GroupBytes __attribute__((vector_size(GROUP)));
 
 INLINE Integers load_bytes(const Byte *at) {
     return (Integers)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(load_word((const char *)at))))));
@@ -10,6 +11,19 @@ INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
     const int16x8_t high = vcombine_s16(vmovn_s32((int32x4_t)x[2]), vmovn_s32((int32x4_t)x[3]));
     vst1q_s8(at, vcombine_s8(vmovn_s16(low), vmovn_s16(high)));
 }
+INLINE GroupBytes low_bytes(const Integers (&x)[GROUP_VECTORS]) {
+    GroupBytes y;
+    store_bytes((Byte *)&y, x);
+    return y;
+}
+
+INLINE GroupBytes saturated(const Integers (&x)[GROUP_VECTORS]) {
+    const int16x8_t low = vcombine_s16(vqmovn_s32((int32x4_t)x[0]), vqmovn_s32((int32x4_t)x[1]));
+    const int16x8_t high = vcombine_s16(vqmovn_s32((int32x4_t)x[2]), vqmovn_s32((int32x4_t)x[3]));
+    return (GroupBytes)vcombine_s8(vqmovn_s16(low), vqmovn_s16(high));
+}
+INLINE GroupBytes in_order(GroupBytes x) { return x; }
+template <int bytes, int count> INLINE void store_parts(GroupBytes x, Byte *const (&at)[1]) { vst1q_s8(at[0], (int8x16_t)x); }
 
 /* Look up bytes in a table of 256: a quarter of it at a time, of which what lies beyond is left. */
 struct ByteTable {
@@ -47,7 +61,7 @@ struct Halves {
         const int32x4_t first = vmlal_s16((int32x4_t)sum, vget_low_s16((int16x8_t)w), vget_low_s16((int16x8_t)x));
         return (Integers)vmlal_high_s16(first, (int16x8_t)w, (int16x8_t)x);
     }
-    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[GROUP_VECTORS]) {
         const int8x16_t a = vld1q_s8(rows[0]), b = vld1q_s8(rows[1]);
         const int16x8_t a0 = vmovl_s8(vget_low_s8(a)), a1 = vmovl_high_s8(a), b0 = vmovl_s8(vget_low_s8(b)), b1 = vmovl_high_s8(b);
         x[0] = (Integers)vcombine_s16(vget_low_s16(a0), vget_low_s16(b0));
@@ -72,7 +86,7 @@ struct Quads {
     static INLINE_MEMBER Integers dot(Integers sum, Integers w, Integers x) {
         return (Integers)vdotq_s32((int32x4_t)sum, (int8x16_t)w, (int8x16_t)x);
     }
-    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[GROUP_VECTORS]) {
         const int8x16_t a = vld1q_s8(rows[0]), b = vld1q_s8(rows[1]), c = vld1q_s8(rows[2]), d = vld1q_s8(rows[3]);
         const int16x8_t ab0 = (int16x8_t)vzip1q_s8(a, b), ab1 = (int16x8_t)vzip2q_s8(a, b);
         const int16x8_t cd0 = (int16x8_t)vzip1q_s8(c, d), cd1 = (int16x8_t)vzip2q_s8(c, d);

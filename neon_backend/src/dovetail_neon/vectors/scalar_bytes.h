@@ -1,10 +1,24 @@
 /* Bytes without any instruction set. */
 typedef uint8_t Byte;
+typedef Byte GroupBytes __attribute__((vector_size(GROUP)));
 
 INLINE Integers load_bytes(const Byte *at) { return Integers{at[0], at[1], at[2], at[3]}; }
 INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
     for (int i = 0; i < BLOCK; i++) at[i] = (Byte)x[i / LANES][i % LANES];
 }
+INLINE GroupBytes low_bytes(const Integers (&x)[GROUP_VECTORS]) {
+    GroupBytes y;
+    store_bytes((Byte *)&y, x);
+    return y;
+}
+
+INLINE GroupBytes saturated(const Integers (&x)[GROUP_VECTORS]) {
+    GroupBytes y;
+    for (int i = 0; i < GROUP; i++) y[i] = (Byte)lesser(greater(x[i / LANES][i % LANES], 0), 255);
+    return y;
+}
+INLINE GroupBytes in_order(GroupBytes x) { return x; }
+template <int bytes, int count> INLINE void store_parts(GroupBytes x, Byte *const (&at)[1]) { __builtin_memcpy(at[0], &x, sizeof(x)); }
 
 /* Look up bytes in a table of 256. */
 struct ByteTable {
@@ -27,7 +41,7 @@ struct Halves {
         return sum + (w << 16 >> 16) * (x << 16 >> 16) + (w >> 16) * (x >> 16);
     }
     template <int i> static INLINE_MEMBER Integers dot(Integers sum, Integers w, Piece x) { return dot(sum, w, spread(x + 4 * i)); }
-    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[GROUP_VECTORS]) {
         for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = load_bytes(rows[0] + v * LANES) | load_bytes(rows[1] + v * LANES) << 16;
     }
     static constexpr int place(int lane, int i) { return lane * DEPTH + i; }

@@ -29,6 +29,28 @@ struct ByteTable {
     }
 };
 
+INLINE Register load_register(const Byte *at) {
+    Register x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+INLINE GroupBytes low_bytes(const Integers (&x)[GROUP_VECTORS]) {
+    const Register low = ACC_X86(set1_epi32)(0xFF);
+    const Register first = ACC_X86(packus_epi32)((Register)x[0] & low, (Register)x[1] & low);
+    const Register second = ACC_X86(packus_epi32)((Register)x[2] & low, (Register)x[3] & low);
+    return (GroupBytes)ACC_X86(packus_epi16)(first, second);
+}
+INLINE GroupBytes saturated(const Integers (&x)[GROUP_VECTORS]) {
+    const Register first = ACC_X86(packs_epi32)((Register)x[0], (Register)x[1]);
+    const Register second = ACC_X86(packs_epi32)((Register)x[2], (Register)x[3]);
+    return (GroupBytes)ACC_X86(packus_epi16)(first, second);
+}
+INLINE GroupBytes in_order(GroupBytes x) {
+    Integers from;
+    for (int i = 0; i < LANES; i++) from[i] = i % (LANES / 4) * 4 + i / (LANES / 4);
+    return (GroupBytes)permute_words((Register)x, (Register)from);
+}
+
 /* What the units share: a word is broadcast from memory by the load itself. */
 struct BroadcastWords {
     typedef const char *Piece;
@@ -47,9 +69,11 @@ struct Halves : BroadcastWords {
 #endif
     }
     template <int i> static INLINE_MEMBER Integers dot(Integers sum, Integers w, Piece x) { return dot(sum, w, spread(x + 4 * i)); }
-    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
-#pragma GCC unroll 2
-        for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = load_bytes(rows[0] + v * LANES) | load_bytes(rows[1] + v * LANES) << 16;
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[GROUP_VECTORS]) {
+        const Register a = load_register(rows[0]), b = load_register(rows[1]), none = {};
+        const Register low = ACC_X86(unpacklo_epi8)(a, b), high = ACC_X86(unpackhi_epi8)(a, b);
+        x[0] = (Integers)ACC_X86(unpacklo_epi8)(low, none), x[1] = (Integers)ACC_X86(unpackhi_epi8)(low, none);
+        x[2] = (Integers)ACC_X86(unpacklo_epi8)(high, none), x[3] = (Integers)ACC_X86(unpackhi_epi8)(high, none);
     }
     static constexpr int place(int lane, int i) { return lane * DEPTH + i; }
 };
@@ -63,13 +87,12 @@ struct Quads : BroadcastWords {
         return (Integers)ACC_VNNI(dpbusd)((Register)sum, (Register)x, (Register)w);
     }
     template <int i> static INLINE_MEMBER Integers dot(Integers sum, Integers w, Piece x) { return dot(sum, w, spread(x + 4 * i)); }
-    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[BLOCK_VECTORS]) {
-#pragma GCC unroll 2
-        for (int v = 0; v < BLOCK_VECTORS; v++) {
-            const int at = v * LANES;
-            x[v] = (load_bytes(rows[0] + at) | load_bytes(rows[1] + at) << 8) |
-                   (load_bytes(rows[2] + at) << 16 | load_bytes(rows[3] + at) << 24);
-        }
+    static INLINE_MEMBER void stack(const Byte *const (&rows)[DEPTH], Integers (&x)[GROUP_VECTORS]) {
+        const Register a = load_register(rows[0]), b = load_register(rows[1]), c = load_register(rows[2]), d = load_register(rows[3]);
+        const Register low = ACC_X86(unpacklo_epi8)(a, b), high = ACC_X86(unpackhi_epi8)(a, b);
+        const Register lower = ACC_X86(unpacklo_epi8)(c, d), higher = ACC_X86(unpackhi_epi8)(c, d);
+        x[0] = (Integers)ACC_X86(unpacklo_epi16)(low, lower), x[1] = (Integers)ACC_X86(unpackhi_epi16)(low, lower);
+        x[2] = (Integers)ACC_X86(unpacklo_epi16)(high, higher), x[3] = (Integers)ACC_X86(unpackhi_epi16)(high, higher);
     }
     static constexpr int place(int lane, int i) { return lane * DEPTH + i; }
 };

@@ -1,0 +1,99 @@
+"""Depthwise convolution of quantized images."""
+
+from libc.stdint cimport int16_t, int32_t, int64_t
+
+from dovetail_neon.geometry.window cimport acc_window, fill_window
+from dovetail_neon.quantized.frame cimport cut, frame_pixels, reach
+from dovetail_neon.quantized.parameters cimport acc_quantized_depthwise, acc_quantized_kernels
+from dovetail_neon.quantized.requantization cimport CHUNK_NANOSECONDS, CHUNKS_PER_WORKER, MAX_CHUNKS, SLACK, UNIT_BYTES
+from dovetail_neon.quantized.requantization cimport requantize, shift_of, unit_of
+from dovetail_neon.workload.making cimport Block, Kernels, Workload, chunks_of, new_block, new_workload, parts
+
+import math
+
+import numpy as np
+
+from dovetail_neon.geometry.layouts import pixel_bytes
+
+
+cdef enum:
+    FRAME_BYTES = 1 << 16       # that are read while they are in a near cache
+    MOST_STACKED = 1 << 10      # pixels of a row of stacks
+    LONG_WORK = 1 << 20         # products of a row of results: the stop word is read within it
+    LANE_BYTES = 16             # that are interleaved as one
+
+
+def channels_of_words(int64_t channels, int64_t step, int64_t group, bint flat):
+    """Return the channel of every word of the groups of all phases, or -1: [phases, words].
+
+    `flat`: groups go on from pixel to pixel; else each phase begins at every pixel.
+    """
+    cdef int64_t lanes = group // 4
+    lane = np.arange(lanes)
+    of_group = LANE_BYTES * (lane // 4) + 4 * np.arange(4)[:, None] + lane % 4
+    phases = math.lcm(step, group) // group if flat else parts(step, group)
+    place = np.arange(phases)[:, None] * group + of_group.reshape(-1)
+    channel = place % step if flat else place
+    return np.where(channel < channels, channel, -1)
+
+
+cdef bint goes_on(int64_t step, int64_t group) except -1:
+    """Whether groups had better go on from pixel to pixel.
+
+    Then none is computed in vain, but every pixel is stacked for each. What a group takes, in
+    instructions: 72 for two rows of results, 16 for a stack.
+    """
+    return 72 + 16 * (math.lcm(step, group) // step) < (72 + 16) * parts(step, group) * group / <double>step
+
+
+def create(layer, Kernels kernels):
+    """Return the workload of a `DepthwiseQuantized`."""
+    d = layer.descriptor
+    cdef Workload workload = new_workload(sizeof(acc_quantized_depthwise), 1, 1)
+    cdef acc_quantized_depthwise *w = <acc_quantized_depthwise *>workload.state.parameters
+    cdef acc_window *window = &w.window
+    cdef const acc_quantized_kernels *table = kernels.quantized
+    cdef int unit = unit_of(kernels, d.weights)
+    cdef int64_t channels = d.source[1], group = 4 * kernels.lanes, taps
+    dtype = layer.output.info.dtype
+    w.images = d.source[0]
+    fill_window(window, d)
+    w.step = pixel_bytes(channels)
+    w.outside = d.zeros[0] + shift_of(kernels, dtype)
+    cdef int depth = 4 if unit else 2
+    w.stacks = parts(window.kernel_height, depth)
+    w.together = 2 if window.kernel_height % depth and window.stride_y == 1 == window.dilation_y else 1
+    cdef bint flat = window.stride_x == 1 and goes_on(w.step, group)
+    channel_of = np.ascontiguousarray(channels_of_words(channels, w.step, group, flat), np.int64)
+    w.phases, w.period = channel_of.shape[0], math.lcm(w.step, group) // w.step if flat else 1
+    requantize(workload, &w.result, d, dtype, 1, kernels, channel_of)
+    weights = d.weights
+    taps = window.kernel_height * window.kernel_width
+    if weights.dtype != np.int16 or weights.shape != (channels, taps):
+        raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
+    cdef int64_t tap_step = weights.strides[1] // 2
+    form = "depthwise", unit, channels, window.kernel_height, window.kernel_width, w.together, flat
+    w.weights = <char *>workload.packed_before(kernels.constants, weights, form)
+    cdef Block block
+    if w.weights == NULL:
+        block = new_block(w.phases * w.together * w.stacks * window.kernel_width * group * UNIT_BYTES)
+        table.pack_depthwise[unit](
+            <const int16_t *><size_t>weights.__array_interface__["data"][0], weights.strides[0] // 2, tap_step * window.kernel_width,
+            tap_step, <const int64_t *><size_t>channel_of.__array_interface__["data"][0], w.phases, window.kernel_height,
+            window.kernel_width, w.together, <char *>block.data)
+        w.weights = <char *>workload.share(kernels.constants, block, weights, form, layer.name)
+    if layer.output.info.nbytes <= SLACK:
+        return workload.capsule()
+    cdef double groups = <double>w.images * window.out_height * window.out_width * w.step / group
+    cdef double nanoseconds = groups * (3 + w.stacks * (1.5 / w.together + window.kernel_width))
+    w.polls = <double>window.out_width * w.step * taps > LONG_WORK
+    cut(window, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), w.images), FRAME_BYTES // w.step, &w.row_bands,
+        &w.column_bands, w.together)
+    while parts(window.out_width, w.column_bands) * window.stride_x > MOST_STACKED and w.column_bands < window.out_width:
+        w.column_bands = min(2 * w.column_bands, window.out_width)
+    # Groups go on beyond the last pixel of a row.
+    columns = (parts(window.out_width, w.column_bands) + w.period) * window.stride_x
+    w.stacked_bytes = reach(columns, 1, window.kernel_width, window.dilation_x) * w.stacks * group * UNIT_BYTES
+    workload.state.per_worker = w.stacked_bytes + frame_pixels(window, w.row_bands, w.column_bands, w.together) * w.step + SLACK
+    workload.phase(table.depthwise[unit], w.images * w.row_bands * w.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
+    return workload.capsule()

@@ -1,0 +1,38 @@
+"""How the results of a window are shared out in rectangles, and what each reads."""
+
+from libc.stdint cimport int64_t
+
+from dovetail_neon.geometry.window cimport acc_window
+from dovetail_neon.workload.rounding cimport parts
+
+
+cdef inline int64_t reach(int64_t results, int64_t stride, int64_t kernel, int64_t dilation) noexcept:
+    """Return how many pixels so many windows side by side reach over."""
+    return (results - 1) * stride + (kernel - 1) * dilation + 1
+
+
+cdef inline int64_t frame_pixels(const acc_window *w, int64_t row_bands, int64_t column_bands, int64_t together=1) noexcept:
+    """Return how many pixels the largest rectangle reads; its rows are multiples of `together`."""
+    cdef int64_t rows = parts(parts(w.out_height, together), row_bands) * together
+    return reach(rows, w.stride_y, w.kernel_height, w.dilation_y) * reach(
+        parts(w.out_width, column_bands), w.stride_x, w.kernel_width, w.dilation_x)
+
+
+cdef inline int cut(
+    const acc_window *w, int64_t chunks, int64_t most_pixels, int64_t *row_bands, int64_t *column_bands, int64_t together=1
+) except -1:
+    """Cut results into about so many rectangles, by rows first.
+
+    There are more where one would otherwise read more than `most_pixels`, unless that is 0.
+    """
+    cdef int64_t rows = parts(w.out_height, together)
+    row_bands[0] = max(min(chunks, rows), 1)
+    column_bands[0] = max(min(parts(chunks, row_bands[0]), w.out_width), 1)
+    while most_pixels and frame_pixels(w, row_bands[0], column_bands[0], together) > most_pixels:
+        if row_bands[0] < rows:
+            row_bands[0] = min(2 * row_bands[0], rows)
+        elif column_bands[0] < w.out_width:
+            column_bands[0] = min(2 * column_bands[0], w.out_width)
+        else:
+            break
+    return 0
