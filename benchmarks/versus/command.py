@@ -119,7 +119,8 @@ def _count(name: str, least: int, default: int, help: str) -> Callable[[Callable
     show_default=True,
     callback=_peers,
     help="Measure these beside dovetail, alternating: onnxruntime, openvino (in float32), openvino-bf16, litert (needs a "
-    ".tflite beside the model), tinygrad (on an OpenCL device), CpuAcc (dovetail on it). An empty text: dovetail alone.",
+    ".tflite beside the model), dovetail-tflite (dovetail on that), tinygrad (on an OpenCL device), CpuAcc (dovetail on it). "
+    "An empty text: dovetail alone.",
 )
 @click.option("--peer-python", metavar="PATH", help="Interpreter that has these installed. Default: the one of dovetail.")
 @_count("--rounds", 1, 10, "Turns of each.")

@@ -27,8 +27,9 @@ class Peer:
         distribution: What `pip install` takes.
         source: The module that runs it; see `versus.runtimes`.
         suffix: Of the file it loads, which lies beside the ONNX file under the same name.
-        exact: It computes float32 in float32: fit to be the best peer.
+        exact: It computes float32 in float32, and is another runtime: fit to be the best peer.
         channels_last: Its file may hold pictures channels last.
+        ours: It is dovetail once more, and lives in dovetail's environment.
         options: For its session.
     """
 
@@ -39,6 +40,7 @@ class Peer:
     suffix: str = ".onnx"
     exact: bool = True
     channels_last: bool = False
+    ours: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def file_for(self, model: Path) -> Path:
@@ -56,7 +58,24 @@ PEERS: dict[str, Peer] = {
         Peer("openvino-bf16", "openvino", "openvino", RUNTIMES / "openvino.py", exact=False, options={"precision": "bf16"}),
         Peer("litert", "ai_edge_litert", "ai-edge-litert", RUNTIMES / "litert.py", suffix=".tflite", channels_last=True),
         Peer("tinygrad", "tinygrad", "tinygrad", RUNTIMES / "tinygrad.py", options={"device": "CL"}),
-        Peer("CpuAcc", "dovetail_neon", "dovetail-neon", RUNTIMES / "dovetail.py", options={"backends": ["CpuAcc", "CpuRef"]}),
+        Peer(
+            "dovetail-tflite",
+            "dovetail_tflite",
+            "dovetail-tflite-parser",
+            RUNTIMES / "dovetail_tflite.py",
+            suffix=".tflite",
+            exact=False,
+            channels_last=True,
+            ours=True,
+        ),
+        Peer(
+            "CpuAcc",
+            "dovetail_neon",
+            "dovetail-neon",
+            RUNTIMES / "dovetail.py",
+            ours=True,
+            options={"backends": ["CpuAcc", "CpuRef"]},
+        ),
     )
 }
 

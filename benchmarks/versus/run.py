@@ -64,9 +64,14 @@ def measure(
         OptionError: `python` cannot run peers.
     """
     interpreter = python or sys.executable
-    versions = versions_of(peers, interpreter) if peers else {}
+    pythons = {peer.name: sys.executable if peer.ours else interpreter for peer in peers}
+    versions = {
+        name: version
+        for python in dict.fromkeys(pythons.values())
+        for name, version in versions_of([peer for peer in peers if pythons[peer.name] == python], python).items()
+    }
     present = [peer for peer in peers if versions[peer.name] is not None]
-    absent = [f"{peer.name}: {absent_reason(peer, interpreter)}" for peer in peers if versions[peer.name] is None]
+    absent = [f"{peer.name}: {absent_reason(peer, pythons[peer.name])}" for peer in peers if versions[peer.name] is None]
     if peers and not present:
         raise NoPeersError(
             f"none of the runtimes to compare with is there: {', '.join(peer.name for peer in peers)}",
@@ -93,7 +98,7 @@ def measure(
     for note in absent:
         logger.warning("note: %s", note)
     ours = Contestant(DOVETAIL, sys.executable, dict(dovetail_options or {}))
-    contestants = [ours, *(Contestant(peer, interpreter) for peer in present)]
+    contestants = [ours, *(Contestant(peer, pythons[peer.name]) for peer in present)]
     with tempfile.TemporaryDirectory(prefix="dovetail-versus-") as name:
         folder = Path(name)
         meter = _meter(folder, report)

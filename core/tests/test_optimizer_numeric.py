@@ -202,11 +202,11 @@ def test_pad_stays_for_its_other_readers() -> None:
     assert net.layer("z").inputs[0].source is net.layer("pad").output
 
 
-def test_quantized_padding_is_folded_only_where_zero_is_zero() -> None:
-    for zero_point, folds in ((0, 1), (3, 0)):
+def test_quantized_padding_is_folded_only_where_it_stands_for_zero() -> None:
+    for zero_point, value, folds in ((0, 0, 1), (3, 0, 0), (3, 3, 1), (-128, -128, 1), (-128, 0, 0)):
         net = Network()
         x = net.input("x", (1, 1, 4, 4), DType.INT8, Quantization.per_tensor(0.5, zero_point))
-        p = net.pad(x, (0, 0, 1, 1), (0, 0, 1, 1))
+        p = net.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), value=value)
         net.output(net.convolution2d(p, np.ones((1, 1, 3, 3), np.int8), quantization=Quantization.per_tensor(1.0)), "y")
         assert FoldPad().run(net) == folds
 

@@ -118,6 +118,17 @@ CASES = [
     (2, 20, 9, 30, (2, 18), (1, 1), (1, 9, 0, 8), (2, 1), 1),
     (1, 3, 12, 12, (4, 3), (1, 3), (0, 0, 0, 0), (1, 1), 1),
     (5, 2, 5, 5, (3, 2), (5, 4), (6, 7, 0, 1), (1, 1), 1),
+    # Rows of 1 to 7 results, which tiles take in pairs, of an odd number; one column is one row.
+    (16, 32, 29, 1, (5, 1), (1, 1), (2, 0, 2, 0), (1, 1), 1),
+    (12, 33, 31, 4, (3, 4), (1, 1), (1, 0, 1, 0), (1, 1), 1),
+    (16, 65, 7, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (1, 64, 49, 10, (10, 4), (2, 2), (4, 1, 5, 1), (1, 1), 1),
+    (32, 48, 15, 3, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    # Images that take more than one frame, cut by rows and by columns.
+    (16, 16, 40, 500, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
+    (16, 16, 1, 20_000, (1, 5), (1, 1), (0, 2, 0, 2), (1, 1), 1),
+    # Channels of groups that begin anywhere in a pixel.
+    (10, 30, 6, 9, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 5),
 ]
 
 
@@ -147,6 +158,27 @@ def test_convolution(run_layer, convolved, case, how, dtype, layout):
     close(from_layout(found, layout), sums * 0.05 * weights.scales[None, :, None, None], dtype, of_y, activation)
 
 
+@pytest.mark.parametrize("depthwise", [False, True])
+def test_results_far_from_the_range(run_layer, convolved, depthwise):
+    """Sums times factors beyond 2^22, and beyond what int32 holds, end at the bounds."""
+    rng = np.random.default_rng(11)
+    x, of_x, of_y = whole(rng, DType.INT8, 1, 32, 6, 9), Quantization.per_tensor(64.0), Quantization.per_tensor(2.0**-9, 7)
+    value = whole(rng, DType.INT8, 32, 1 if depthwise else 32, 3, 3)
+    scales = tuple(float(2.0 ** rng.integers(-30, 20)) for _ in range(32))
+    of_weights = Quantization(scales, (0,) * 32, axis=0)
+    kind = layers.DepthwiseConvolution2d if depthwise else layers.Convolution2d
+
+    def build(net, slot):
+        slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
+        stored = net.constant(value, quantization=of_weights)
+        return net.add(kind(padding=(1, 1, 1, 1)), slot, stored, None, quantization=of_y).output
+
+    [found] = run_layer(build, x)
+    sums = convolved(x.astype(np.float64), value.astype(np.float64), np.zeros(32), (1, 1), (1, 1, 1, 1), (1, 1), 32 if depthwise else 1)
+    close(found, sums * 64.0 * np.asarray(scales)[None, :, None, None], DType.INT8, of_y)
+    assert {-128, 127} <= set(np.unique(found))
+
+
 WINDOWS = [
     # channels, multiplier, height, width, kernel, stride, padding, dilation
     (16, 1, 9, 11, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
@@ -157,6 +189,14 @@ WINDOWS = [
     (18, 1, 5, 1, (7, 1), (1, 1), (3, 0, 3, 0), (1, 1)),
     (8, 3, 7, 7, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
     (1, 8, 9, 6, (4, 3), (2, 2), (1, 1, 2, 1), (1, 1)),
+    # Pixels of half a register, of one and a half, of several: with steps of 1 and of 2.
+    (32, 1, 9, 13, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (32, 1, 9, 13, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    (96, 1, 7, 5, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (144, 1, 6, 6, (5, 5), (2, 2), (2, 2, 2, 2), (1, 1)),
+    (64, 1, 25, 5, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (2, 1, 3, 5000, (1, 3), (1, 1), (0, 1, 0, 1), (1, 1)),
+    (48, 1, 70, 60, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
 ]
 
 
@@ -261,7 +301,7 @@ def pooled(
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
 @pytest.mark.parametrize("function", [layers.PoolingFunction.MAX, layers.PoolingFunction.AVERAGE])
 @pytest.mark.parametrize("window", POOLS, ids=str)
-@pytest.mark.parametrize("channels", [3, 16, 21])
+@pytest.mark.parametrize("channels", [3, 16, 21, 80])
 def test_pooling(run_layer, channels, window, function, dtype, layout):
     rng = np.random.default_rng(channels)
     x, of_x = whole(rng, dtype, 2, channels, 9, 8), of_images(dtype)

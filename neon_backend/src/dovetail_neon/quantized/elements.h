@@ -120,7 +120,10 @@ INLINE void interleave_planes(const uint8_t *from, int64_t plane, int64_t channe
             x[i] ^= sign;
         }
         transpose_bytes(x);
-        __builtin_memcpy(to + p * 4, x, (size_t)here * 4);
+        if (here == 16)
+            __builtin_memcpy(to + p * 4, x, sizeof(x));
+        else
+            __builtin_memcpy(to + p * 4, x, (size_t)here * 4);
     }
 }
 
@@ -149,7 +152,32 @@ INLINE void transpose_square(const uint8_t *from, int64_t from_step, int rows, i
 }
 
 INLINE void copy_flipped(const uint8_t *from, int64_t count, uint8_t sign, uint8_t *to) {
-    for (int64_t i = 0; i < count; i++) to[i] = from[i] ^ sign;
+    int64_t i = 0;
+    for (; i + 64 <= count; i += 64) {
+        typedef uint8_t Bytes64 __attribute__((vector_size(64), aligned(1)));
+        Bytes64 x;
+        __builtin_memcpy(&x, from + i, sizeof(x));
+        x ^= sign;
+        __builtin_memcpy(to + i, &x, sizeof(x));
+    }
+    for (; i + 16 <= count; i += 16) {
+        const Bytes16 x = load16(from + i) ^ sign;
+        __builtin_memcpy(to + i, &x, sizeof(x));
+    }
+    for (; i < count; i++) to[i] = from[i] ^ sign;
+}
+
+/* Pixels of up to 3 channels become pixels of 4 bytes, 4 at a time; returns how many: as long as 16
+ * bytes may be read. */
+INLINE int64_t open_gaps(const uint8_t *from, int64_t channels, int64_t count, uint8_t sign, uint8_t *to) {
+    Bytes16 order;
+    for (int i = 0; i < 16; i++) order[i] = (uint8_t)(i / 4 * channels + (i % 4 < channels ? i % 4 : 0));
+    int64_t p = 0;
+    for (; (count - p) * channels >= 16; p += 4) {
+        const Bytes16 x = __builtin_shuffle(load16(from + p * channels), order) ^ sign;
+        __builtin_memcpy(to + p * 4, &x, sizeof(x));
+    }
+    return p;
 }
 
 template <bool to_image> static void reorder_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
@@ -166,8 +194,11 @@ template <bool to_image> static void reorder_bytes(int64_t begin, int64_t end, i
             const int64_t in_step = to_image ? r.channels : r.step, out_step = to_image ? r.step : r.channels;
             if (in_step == out_step)
                 copy_flipped(in + first * in_step, (last - first) * in_step, sign, out + first * out_step);
-            else
-                for (int64_t p = first; p < last; p++) copy_flipped(in + p * in_step, r.channels, sign, out + p * out_step);
+            else {
+                int64_t p = first;
+                if (to_image && r.step == 4) p += open_gaps(in + p * in_step, r.channels, last - p, sign, out + p * 4);
+                for (; p < last; p++) copy_flipped(in + p * in_step, r.channels, sign, out + p * out_step);
+            }
             continue;
         }
         if (to_image && r.step == 4) {

@@ -23,7 +23,7 @@ class FoldPad(Pass):
 
     Convolutions and L-p pooling pad by zero; maximum pooling ignores padding, so the pad must hold
     the least value; average pooling must count the padding (no own, uncounted padding, no partial
-    window). Quantized tensors: only where zero stands for zero.
+    window). For quantized tensors zero is the integer that stands for it: the zero point.
     """
 
     name: ClassVar[str] = "fold_pad"
@@ -64,15 +64,16 @@ def _folded(pad: Pad, info: TensorInfo, target: Descriptor) -> Descriptor | None
     ):
         return None
     amounts = _spatial_amounts(pad, target.layout)
-    if amounts is None or (info.quantization is not None and set(info.quantization.zero_point) != {0}):
+    zero = _zero(info)
+    if amounts is None or zero is None:
         return None
     own = target.padding
     padding = (own[0] + amounts[0], own[1] + amounts[1], own[2] + amounts[2], own[3] + amounts[3])
     if not isinstance(target, Pooling2d):
-        return replace(target, padding=padding) if pad.value == 0 else None
+        return replace(target, padding=padding) if pad.value == zero else None
     if target.function is PoolingFunction.MAX:
         return replace(target, padding=padding) if _is_least(pad.value, info) else None
-    if pad.value != 0:
+    if pad.value != zero:
         return None
     if target.function is PoolingFunction.LP:
         return replace(target, padding=padding)
@@ -88,6 +89,12 @@ def _spatial_amounts(pad: Pad, layout: DataLayout) -> tuple[int, int, int, int] 
     if any(pad.before[axis] or pad.after[axis] for axis in range(4) if axis not in (height, width)):
         return None
     return pad.before[height], pad.before[width], pad.after[height], pad.after[width]
+
+
+def _zero(info: TensorInfo) -> int | None:
+    """Return the element that stands for zero; None if that is another one for each channel."""
+    points = {0} if info.quantization is None else set(info.quantization.zero_point)
+    return points.pop() if len(points) == 1 else None
 
 
 def _is_least(value: float, info: TensorInfo) -> bool:
