@@ -9,13 +9,16 @@ import pytest
 import dovetail
 from dovetail import DType, Network, Quantization
 from dovetail.layers import (
+    Activation,
     ActivationFunction,
     BinaryOperation,
     ElementwiseBinary,
+    ElementwiseUnary,
     FullyConnected,
     MatMul,
     Reduce,
     ReduceFunction,
+    UnaryOperation,
 )
 from dovetail_cl.devices import opened
 
@@ -196,18 +199,70 @@ def test_pooling(way, layout, function, count_padding):
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("function", ["relu", "bounded_relu", "leaky_relu", "hard_swish", "sigmoid", "tanh", "gelu", "elu"])
-def test_activations(way, function):
-    """Every byte, by tables: within one of what other tables say."""
-    x = np.arange(-128, 128).astype(np.int8).reshape(2, 128)
+PARAMETERS = {
+    ActivationFunction.LINEAR: (0.7, -0.2),
+    ActivationFunction.BOUNDED_RELU: (2.5, -1.0),
+    ActivationFunction.LEAKY_RELU: (0.2, 0.0),
+    ActivationFunction.THRESHOLDED_RELU: (0.6, 0.0),
+    ActivationFunction.ELU: (0.8, 0.0),
+    ActivationFunction.SELU: (1.6733, 1.0507),
+    ActivationFunction.CELU: (1.3, 0.0),
+    ActivationFunction.HARD_SIGMOID: (0.2, 0.5),
+    ActivationFunction.SWISH: (1.0, 0.0),
+    ActivationFunction.SHRINK: (0.5, 0.25),
+}
+UNARY = [one for one in UnaryOperation if one.value not in ("logical_not", "bitwise_not") and "is_" not in one]
+SCALES = [
+    *((0.05, 0.03), (0.0625, 0.04), (0.003, 0.004), (2.0, 0.25), (0.7, 90.0)),
+    *((0.05, 1e-12), (0.3, 1e-30), (1e-12, 1e12), (1e12, 1e-12)),
+]
+
+
+def described(function):
+    if isinstance(function, UnaryOperation):
+        return ElementwiseUnary(operation=function)
+    alpha, beta = PARAMETERS.get(function, (0.0, 0.0))
+    return Activation(function=function, alpha=alpha, beta=beta)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("scales", SCALES, ids=str)
+def test_functions_of_every_byte(way, scales, dtype):
+    """By tables, which are those of CpuRef to the bit."""
+    x = np.arange(256, dtype=np.uint8).view(dtype)
+    first = 0 if dtype == np.int8 else 128
+    meanings = [Quantization.per_tensor(scale, first + zero) for scale, zero in zip(scales, (-3, 9), strict=True)]
+
+    def results(backends):
+        network = Network("functions")
+        slot = given(network, "x", x, meanings[0])
+        for function in (*ActivationFunction, *UNARY):
+            made = network.add(described(function), slot, quantization=meanings[1]).output
+            network.output(made, name=f"{type(function).__name__} {function}")
+        with dovetail.load(network, backends) as net:
+            return {name: y.copy() for name, y in net.run({"x": x}).items()}
+
+    got, expected = results([way]), results(["CpuRef"])
+    assert [name for name in expected if not np.array_equal(got[name], expected[name])] == []
+    assert sum(len(np.unique(y)) > 1 for y in expected.values()) > 2
+
+
+SLOPES = {"leaky_relu": lambda x: np.where(x >= 0, x, 0.7 * x), "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1)}
+
+
+@pytest.mark.parametrize("function", SLOPES)
+def test_functions_in_fixed_point_mean_what_they_should(way, function):
+    """Within a quantum and a tenth: they are rounded more than once."""
+    x, result = np.arange(-128, 128).astype(np.int8), Quantization.per_tensor(0.04, -11)
 
     def build(network):
-        layer = network.activation(given(network, "x", x), function, 0.7, 0.1).layer
-        layer.output.quantization = Quantization.per_tensor(0.04, -11)
+        layer = network.activation(given(network, "x", x), function, 0.7).layer
+        layer.output.quantization = result
         return layer.output
 
-    got, expected = both(way, build, {"x": x})
-    assert np.abs(got.astype(int) - expected).max() <= 1
+    wanted = np.clip(SLOPES[function](real(x, INPUT)) / result.scale[0] + result.zero_point[0], -128, 127)
+    assert len(np.unique(np.rint(wanted))) > 90
+    assert np.abs(run([way], build, {"x": x}) - wanted).max() <= 1.1
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])

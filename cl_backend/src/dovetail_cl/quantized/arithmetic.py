@@ -3,6 +3,7 @@
 Sums are exact, in 32 bits. Results are rounded once, to the nearest integer, ties to even, as ONNX
 has it (QLinearConv, QuantizeLinear): what a network says that spells quantization out. The fixed
 point of TensorFlow Lite's reference kernels rounds twice, and differs by one in some 3 of 1000.
+Tables of bytes (`tables.py`) have its bits.
 """
 
 from __future__ import annotations
@@ -35,17 +36,21 @@ def limits(dtype: DType) -> tuple[int, int]:
 
 
 def clamp_range(layer: Layer) -> tuple[int, int]:
-    """Return the least and the greatest integer of a result, by its type and its activation.
+    """Return the least and the greatest integer of a result, by its type and its activation."""
+    descriptor, info = root_of(layer), layer.output.known_info
+    activation = getattr(descriptor, "activation", None)
+    if activation is None:
+        return limits(info.dtype)
+    return bounds_of(activation, descriptor.activation_alpha, descriptor.activation_beta, info)
+
+
+def bounds_of(activation: ActivationFunction, alpha: float, beta: float, info: TensorInfo) -> tuple[int, int]:
+    """Return the least and the greatest integer that a ReLU or a clamp gives.
 
     Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from
     zero, as float32.
     """
-    descriptor = root_of(layer)
-    info = layer.output.known_info
-    activation = getattr(descriptor, "activation", None)
     low, high = limits(info.dtype)
-    if activation is None:
-        return low, high
     scale, zero = scheme(info).scale[0], scheme(info).zero_point[0]
 
     def quantized(value: float) -> int:
@@ -56,8 +61,8 @@ def clamp_range(layer: Layer) -> tuple[int, int]:
         return zero + int(math.copysign(math.floor(abs(ratio) + 0.5), ratio))
 
     is_bounded = activation == ActivationFunction.BOUNDED_RELU
-    least = max(low, min(high, quantized(descriptor.activation_beta if is_bounded else 0.0)))
-    most = max(low, min(high, quantized(descriptor.activation_alpha))) if is_bounded else high
+    least = max(low, min(high, quantized(beta if is_bounded else 0.0)))
+    most = max(low, min(high, quantized(alpha))) if is_bounded else high
     return min(least, most), most  # of bounds that cross, the upper one wins
 
 

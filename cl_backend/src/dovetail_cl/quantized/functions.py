@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import erf, sqrt
+from math import erf, erfc, pi, sqrt
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from dovetail.layers import ActivationFunction, UnaryOperation
 
 Array = npt.NDArray[Any]
 _erf = np.vectorize(erf, [np.float64])
+_erfc = np.vectorize(erfc, [np.float64])
 
 
 def _softplus(x: Array) -> Array:
@@ -28,7 +29,8 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _gelu_tanh(x: Array) -> Array:
-    return np.asarray(x / 2 * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
+    """x / 2 * (1 + tanh(u)) as x * sigmoid(2 u): the sum would cancel far below zero."""
+    return np.asarray(x * _sigmoid(sqrt(8 / pi) * (x + 0.044715 * x**3)))
 
 
 _ACTIVATIONS: dict[ActivationFunction, Callable[[Array, float, float], Array]] = {
@@ -45,7 +47,7 @@ _ACTIVATIONS: dict[ActivationFunction, Callable[[Array, float, float], Array]] =
     ActivationFunction.HARD_SIGMOID: lambda x, a, b: np.clip(a * x + b, 0.0, 1.0),
     ActivationFunction.HARD_SWISH: lambda x, a, b: x * np.clip(x / 6 + 0.5, 0.0, 1.0),
     ActivationFunction.SWISH: lambda x, a, b: x * _sigmoid(a * x),
-    ActivationFunction.GELU: lambda x, a, b: x / 2 * (1 + _erf(x / sqrt(2))),
+    ActivationFunction.GELU: lambda x, a, b: x / 2 * _erfc(-x / sqrt(2)),
     ActivationFunction.GELU_TANH: lambda x, a, b: _gelu_tanh(x),
     ActivationFunction.SOFTPLUS: lambda x, a, b: _softplus(x),
     ActivationFunction.SOFTSIGN: lambda x, a, b: x / (1 + np.abs(x)),
