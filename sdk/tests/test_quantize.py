@@ -14,11 +14,23 @@ from PIL import Image
 
 import dovetail as dovetail_core
 from dovetail import DataLayout, DType, Network, Quantization
-from dovetail.layers import Convolution2d, DepthwiseConvolution2d, Dequantize, GlobalPooling, Permute, PoolingFunction
+from dovetail.graph.descriptor import Constant
+from dovetail.layers import (
+    Convolution2d,
+    DepthwiseConvolution2d,
+    Dequantize,
+    Gather,
+    GlobalPooling,
+    Gru,
+    MatMul,
+    Permute,
+    PoolingFunction,
+)
 from dovetail_sdk.bundled import demo_model
 from dovetail_sdk.quantizing.planning import planned
 from dovetail_sdk.quantizing.preparing import prepared
 from dovetail_sdk.quantizing.ranges import Calibration, Range, quantization_of, rounded, weight_scales
+from dovetail_sdk.quantizing.schemes import Scheme, with_smaller_weights
 
 Invoke = Callable[..., Result]
 Array = npt.NDArray[Any]
@@ -230,7 +242,8 @@ def test_folders_of_pictures_and_arrays(dovetail: Invoke, tmp_path: Path, digits
         ({"image": np.zeros((2, 1, 8, 8))}, ("--keep", "nowhere*"), "there is no such layer"),
         ({"image": np.zeros((2, 1, 8, 8))}, ("--keep-worst", 9), "no layer would be left"),
         ({"image": np.zeros((2, 1, 8, 8))}, ("--keep", "*"), "no layer would be left"),
-        ({"image": np.zeros((2, 1, 8, 8))}, ("--scheme", "dynamic"), "'int8', 'int16x8', 'float16'"),
+        ({"image": np.zeros((2, 1, 8, 8))}, ("--scheme", "int4"), "'int8', 'int16x8', 'float16', 'dynamic'"),
+        ({"image": np.zeros((2, 1, 8, 8))}, ("--scheme", "dynamic", "--keep", "*"), "no layer would be left"),
         ({"image": np.zeros((2, 1, 8, 8))}, ("--scheme", "int16x8", "--activations", "uint8"), "is for scheme int8"),
     ],
 )
@@ -255,6 +268,65 @@ def test_float16_halves_the_weights(dovetail: Invoke, tmp_path: Path, samples: P
     assert report["bytes_of_constants"][1] == pytest.approx(report["bytes_of_constants"][0] / 2, rel=0.02)
     expected, found = (outputs_of(model, {"image": digits[0]})["probabilities"] for model in (demo_model(), output))
     assert 0 < np.abs(expected - found).max() < 2e-3
+
+
+def test_dynamic_stores_weights_in_bytes(dovetail: Invoke, tmp_path: Path, samples: Path, digits: tuple[Array, Array]) -> None:
+    output = tmp_path / "dynamic.onnx"
+    report = quantized(dovetail, "digits", samples, output, "--scheme", "dynamic", "--keep", "stem.*")
+    assert report["kept"] == ["stem.conv"]
+    assert {row["name"] for row in report["layers"]} == {"widen.conv", "refine.conv", "mix.conv", "classify"}
+    assert report["bytes_of_constants"][1] < 0.4 * report["bytes_of_constants"][0]
+    constants = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(output).graph.initializer}
+    integers, scales = constants["classify.weight.int8"], constants["classify.weight.dequantized.scale"]
+    real = onnx.numpy_helper.to_array(
+        next(one for one in onnx.load(demo_model()).graph.initializer if one.name == "classify.weight")
+    )
+    assert integers.dtype == np.int8
+    np.testing.assert_allclose(scales, np.abs(real).max(axis=1) / 127, rtol=1e-6)
+    assert (np.abs(integers * scales[:, None] - real).max(axis=1) <= scales * 0.5001).all()
+    expected, found = (outputs_of(model, {"image": digits[0]})["probabilities"] for model in (demo_model(), output))
+    assert 0 < np.abs(expected - found).max() < 0.05
+
+
+def test_dynamic_scales_lie_along_what_is_multiplied_apart() -> None:
+    """Slices of unlike sizes keep their digits, whatever axis the kind multiplies apart."""
+    random = np.random.default_rng(5)
+
+    def weights(*shape: int, axis: int) -> Array:
+        column = [1] * len(shape)
+        column[axis] = -1
+        sizes = 10.0 ** np.linspace(-4, 0, shape[axis]).reshape(column)
+        return np.asarray(random.uniform(-1, 1, shape) * sizes, np.float32)
+
+    network = Network("apart")
+    words = network.input("words", (2, 3), DType.INT32)
+    held = {
+        "table": network.constant(weights(6, 4, axis=0), name="table"),
+        "right": network.constant(weights(4, 5, axis=1), name="right"),
+        "gates": network.constant(weights(12, 5, axis=0), name="gates"),
+        "again": network.constant(weights(12, 4, axis=0), name="again"),
+        "bias": network.constant(weights(12, axis=0), name="bias"),
+    }
+    rows = network.add(Gather(axis=0), held["table"], words, name="rows").output
+    product = network.add(MatMul(), rows, held["right"], name="product").output
+    lstm = network.add(Gru(batch_first=True), product, held["gates"], held["again"], held["bias"], name="gru")
+    network.output(lstm.outputs[0], "y")
+    graph = prepared(network, {})
+    smaller, _ = with_smaller_weights(graph, Scheme.DYNAMIC, frozenset())
+    axes = {
+        layer.name: layer.descriptor.quantization.axis for layer in smaller.layers if isinstance(layer.descriptor, Dequantize)
+    }
+    assert axes == {"table.dequantized": 0, "right.dequantized": 1, "gates.dequantized": 0, "again.dequantized": 0}
+    for name in ("table", "right", "gates", "again"):
+        dequantize = smaller.layer(f"{name}.dequantized").descriptor
+        stored = smaller.layer(f"{name}.int8").descriptor
+        assert isinstance(dequantize, Dequantize)
+        assert isinstance(stored, Constant)
+        assert (np.abs(stored.value).max(axis=1 - (dequantize.quantization.axis or 0)) == 127).all()
+    assert list(with_smaller_weights(graph, Scheme.DYNAMIC, frozenset({"gru"}))[1]) == [
+        graph.layer("rows").output.name,
+        graph.layer("product").output.name,
+    ]
 
 
 def test_tensors_of_16_bits(dovetail: Invoke, tmp_path: Path, samples: Path, digits: tuple[Array, Array]) -> None:

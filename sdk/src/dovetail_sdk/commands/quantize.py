@@ -42,10 +42,10 @@ _PICTURES = ("mean", "scale", "layout", "channels")
 )
 @click.option(
     "--scheme",
-    type=click.Choice(["int8", "int16x8", "float16"], case_sensitive=False),
+    type=click.Choice(["int8", "int16x8", "float16", "dynamic"], case_sensitive=False),
     default="int8",
     show_default=True,
-    help="int8: weights and tensors; int16x8: tensors in 16 bits; float16: weights as they are stored.",
+    help="int8: weights and tensors; int16x8: tensors in 16 bits; float16, dynamic (int8): weights as they are stored.",
 )
 @click.option(
     "-o",

@@ -24,7 +24,7 @@ from .preparing import prepared
 from .report import LayerRow, Report, worst_first
 from .rewriting import Numbers, finished, rewritten
 from .samples import Arrays, Samples
-from .schemes import Scheme, readers_of_weights, with_float16_weights
+from .schemes import Scheme, readers_of_weights, with_smaller_weights
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -113,7 +113,9 @@ class Quantizer:
     def _all_candidates(self) -> list[str]:
         if self._settings.scheme.is_integer:
             return list(self._planned().computing)
-        found = (reader.name for readers in readers_of_weights(self._graph).values() for reader in readers)
+        found = (
+            reader.name for readers in readers_of_weights(self._graph, self._settings.scheme).values() for reader in readers
+        )
         return list(dict.fromkeys(found))
 
     def _planned(self, kept: frozenset[str] = frozenset()) -> Plan:
@@ -147,7 +149,7 @@ class Quantizer:
 
     def _rewriting(self, net: LoadedNetwork) -> Rewrite:
         """Return what rewrites the network, or the same network of other sizes."""
-        whole = _float16_rewriting if self._settings.scheme is Scheme.FLOAT16 else self._integer_rewriting(net)
+        whole = self._integer_rewriting(net) if self._settings.scheme.is_integer else self._smaller_weights
         if self._settings.keep_worst:
             self._measure_alone(net, whole)
             ranked = sorted(self._alone, key=lambda name: self._alone[name])
@@ -170,6 +172,9 @@ class Quantizer:
             return lambda graph: rewritten(graph, smaller, Numbers(settings.dtype, tensors, biases))
 
         return whole
+
+    def _smaller_weights(self, kept: frozenset[str]) -> Rewrite:
+        return partial(with_smaller_weights, scheme=self._settings.scheme, kept=kept)
 
     def _measure_alone(self, net: LoadedNetwork, whole: Callable[[frozenset[str]], Rewrite]) -> None:
         """Quantize each layer alone, and see what that does to the outputs."""
@@ -252,10 +257,6 @@ class Quantizer:
 
     def _sizes(self) -> dict[str, int]:
         return {slot.name: slot.known_info.nbytes for layer in self._graph.layers for slot in layer.outputs}
-
-
-def _float16_rewriting(kept: frozenset[str]) -> Rewrite:
-    return partial(with_float16_weights, kept=kept)
 
 
 def _compare(

@@ -5,14 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 
 import numpy as np
+import numpy.typing as npt
 
 from dovetail import DType, Network
 from dovetail.graph.descriptor import Constant
-from dovetail.graph.layer import Layer
+from dovetail.graph.layer import InputSlot, Layer, OutputSlot
 from dovetail.layers import (
     Cast,
     Convolution2d,
     DepthwiseConvolution2d,
+    Dequantize,
     FullyConnected,
     Gather,
     Gru,
@@ -22,9 +24,11 @@ from dovetail.layers import (
     TransposeConvolution2d,
 )
 
-_WithWeights = (
-    Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d | FullyConnected | MatMul | Gather | Rnn | Gru | Lstm
-)
+from .ranges import rounded, weight_scales
+
+_Filtering = Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d
+_Recurrent = Rnn | Gru | Lstm
+_WithWeights = _Filtering | FullyConnected | MatMul | Gather | _Recurrent
 
 
 class Scheme(StrEnum):
@@ -36,52 +40,98 @@ class Scheme(StrEnum):
     """Weights as `INT8` has them, tensors in 16 bits, symmetric."""
     FLOAT16 = "float16"
     """Weights stored in float16; everything is computed as before."""
+    DYNAMIC = "dynamic"
+    """Weights as `INT8` has them; tensors and biases are floats, which whoever runs it may round."""
 
     @property
     def is_integer(self) -> bool:
         """Whether tensors between layers are integers."""
-        return self is not Scheme.FLOAT16
+        return self in (Scheme.INT8, Scheme.INT16X8)
 
 
-def readers_of_weights(graph: Network) -> dict[Layer, list[Layer]]:
-    """Return the constants that float16 holds, each with the layers that read it."""
-    found = {}
-    for layer in graph.layers:
-        if isinstance(layer.descriptor, Constant) and layer.output.dtype is DType.FLOAT32 and _fits_float16(layer.descriptor):
-            found[layer] = [reader.layer for reader in layer.output.consumers]
-    return {one: readers for one, readers in found.items() if readers and all(map(_has_weights, readers))}
-
-
-def _has_weights(layer: Layer) -> bool:
-    return isinstance(layer.descriptor, _WithWeights)
-
-
-def _fits_float16(constant: Constant) -> bool:
-    values = constant.value
-    return values.ndim > 0 and values.size > 1 and bool(np.abs(values).max() <= np.finfo(np.float16).max)
-
-
-def with_float16_weights(graph: Network, kept: frozenset[str]) -> tuple[Network, dict[str, str]]:
-    """Return a copy whose constants are stored in float16, with a cast behind each.
+def readers_of_weights(graph: Network, scheme: Scheme) -> dict[Layer, list[Layer]]:
+    """Return the constants that are stored in fewer bits, each with the layers that read it.
 
     Args:
         graph: As `prepared` returns it.
+        scheme: One that changes nothing but constants.
+    """
+    found = {}
+    for layer in graph.layers:
+        if isinstance(layer.descriptor, Constant) and layer.output.dtype is DType.FLOAT32 and layer.output.consumers:
+            fits = _fits_float16(layer) if scheme is Scheme.FLOAT16 else _axis_of_scales(layer) is not None
+            if fits:
+                found[layer] = [reader.layer for reader in layer.output.consumers]
+    return found
+
+
+def _fits_float16(constant: Layer) -> bool:
+    values = _values(constant)
+    small = values.ndim > 0 and values.size > 1 and bool(np.abs(values).max() <= np.finfo(np.float16).max)
+    return small and all(isinstance(reader.layer.descriptor, _WithWeights) for reader in constant.output.consumers)
+
+
+def _axis_of_scales(constant: Layer) -> int | None:
+    """Return the axis along which weights get a scale each; None if a constant is not weights to all of its readers."""
+    values = _values(constant)
+    if values.ndim < 2 or not values.size or not np.isfinite(values).all():
+        return None
+    axes = {_axis_of(reader, values.ndim) for reader in constant.output.consumers}
+    return axes.pop() if len(axes) == 1 else None
+
+
+def _axis_of(reader: InputSlot, rank: int) -> int | None:
+    """Return the axis of weights whose slices are multiplied apart from each other."""
+    descriptor, place = reader.layer.descriptor, reader.index
+    if isinstance(descriptor, _Filtering | FullyConnected) and place == 1:
+        return 0 if isinstance(descriptor, FullyConnected) else descriptor.filter_axis
+    if isinstance(descriptor, _Recurrent) and place in (1, 2):
+        return 0
+    if isinstance(descriptor, Gather) and place == 0:
+        return descriptor.axis % rank
+    if isinstance(descriptor, MatMul):
+        return rank - 1 - (descriptor.transpose_b if place == 1 else not descriptor.transpose_a)
+    return None
+
+
+def _values(constant: Layer) -> npt.NDArray[np.generic]:
+    assert isinstance(constant.descriptor, Constant)  # callers look for these
+    return constant.descriptor.value
+
+
+def with_smaller_weights(graph: Network, scheme: Scheme, kept: frozenset[str]) -> tuple[Network, dict[str, str]]:
+    """Return a copy whose weights are stored in fewer bits, each behind a layer that makes them float32.
+
+    Args:
+        graph: As `prepared` returns it.
+        scheme: One that changes nothing but constants.
         kept: Layers whose constants stay as they are.
 
     Returns:
         The copy, and the tensors of layers that read such constants, each as its own counterpart.
     """
     copy, names = graph.copy(), dict[str, str]()
-    for constant, readers in readers_of_weights(copy).items():
+    for constant, readers in readers_of_weights(copy, scheme).items():
         if any(reader.name in kept for reader in readers):
             continue
-        assert isinstance(constant.descriptor, Constant)  # it is among these
         slots = list(constant.output.consumers)
-        stored = copy.constant(constant.descriptor.value.astype(np.float16), name=f"{constant.name}.float16", copy=False)
-        real = copy.add(Cast(dtype=DType.FLOAT32), stored, name=f"{constant.name}.float32")
+        real = _in_float16(copy, constant) if scheme is Scheme.FLOAT16 else _in_int8(copy, constant)
         for slot in slots:
             copy.disconnect(slot)
-            copy.connect(real.output, slot)
+            copy.connect(real, slot)
         copy.remove(constant)
         names |= {slot.name: slot.name for reader in readers for slot in reader.outputs}
     return copy, names
+
+
+def _in_float16(graph: Network, constant: Layer) -> OutputSlot:
+    stored = graph.constant(_values(constant).astype(np.float16), name=f"{constant.name}.float16", copy=False)
+    return graph.add(Cast(dtype=DType.FLOAT32), stored, name=f"{constant.name}.float32").output
+
+
+def _in_int8(graph: Network, constant: Layer) -> OutputSlot:
+    values, axis = _values(constant), _axis_of_scales(constant)
+    assert axis is not None  # `readers_of_weights` saw it
+    scales = weight_scales(values, axis, np.zeros(values.shape[axis]))
+    stored = graph.constant(rounded(values, scales, DType.INT8), name=f"{constant.name}.int8", copy=False)
+    return graph.add(Dequantize(quantization=scales), stored, name=f"{constant.name}.dequantized").output
