@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import golden_files
@@ -25,7 +24,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def things() -> tuple[np.ndarray, np.ndarray]:
-    """Return pictures of ten kinds of things; LiteRT is right about 76 of these 100 with the float model."""
+    """Return pictures of ten kinds of things; LiteRT names 76 of these 100 by the float model."""
     with np.load(golden_files.MODELS / "mlperf_tiny" / "ic01.data.npz") as held:
         return held["x_uint8"].astype(np.float32)[:, None], held["y"]
 

@@ -104,6 +104,7 @@ if TYPE_CHECKING:
     from .resizing import NearestRounding as NearestRounding
     from .resizing import Resize as Resize
     from .resizing import ResizeMethod as ResizeMethod
+    from .resizing import ResizePrecision as ResizePrecision
     from .resizing import ResizeTaps as ResizeTaps
     from .resizing import ResizingLayers as ResizingLayers
     from .windows import AutoPadding as AutoPadding
@@ -234,6 +235,7 @@ _MODULES = {
         "NearestRounding",
         "Resize",
         "ResizeMethod",
+        "ResizePrecision",
         "ResizeTaps",
         "ResizingLayers",
     ),

@@ -59,6 +59,14 @@ class NearestRounding(StrEnum):
     CEIL = "ceil"
 
 
+class ResizePrecision(StrEnum):
+    """How exactly positions are worked out; the scale is the ratio of the sizes but for `EXACT`."""
+
+    EXACT = "exact"  # and ties of integers go to the even neighbour
+    FLOAT32 = "float32"  # rounded after each step, as TensorFlow Lite does
+    FIXED_POINT = "fixed_point"  # in 1024ths of an element, as TensorFlow Lite interpolates integers; ties go away from zero
+
+
 class AspectPolicy(StrEnum):
     """What `sizes` means."""
 
@@ -92,7 +100,8 @@ class ResizeTaps(NamedTuple):
 class Resize(Descriptor, kind="dovetail.Resize"):
     """Resample a tensor along any axes. Source: ONNX Resize-19.
 
-    LINEAR and CUBIC of integers round to nearest, ties to even, and clamp to the range of the type.
+    LINEAR and CUBIC of integers round to nearest, ties as `precision` says, and clamp to the range
+    of the type.
 
     Attributes:
         sizes: Output size of every axis; else worked out as floor(size * scale).
@@ -121,6 +130,8 @@ class Resize(Descriptor, kind="dovetail.Resize"):
     axes: tuple[int, ...] | None = None
     aspect: AspectPolicy = AspectPolicy.STRETCH
     """What the value input `sizes` means; resolved to `stretch`."""
+    precision: ResizePrecision = ResizePrecision.EXACT
+    """Other than EXACT with HALF_PIXEL, ALIGN_CORNERS and ASYMMETRIC alone."""
 
     def resolve(self, inputs: Infos, values: Values) -> Descriptor:
         if len(values) < 2:
@@ -173,6 +184,8 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         _check_scales(self.scales or ())
         if not math.isfinite(self.cubic_coefficient):
             raise attribute_error(f"cubic_coefficient is {self.cubic_coefficient}", "give a finite number")
+        if self.precision is not ResizePrecision.EXACT and self.coordinates not in _PRECISE:
+            raise attribute_error(f"precision {self.precision} is not defined for coordinates {self.coordinates}")
         if (self.scales is None and self.sizes is None) or (self.scales is not None and len(self.scales) != x.rank):
             raise attribute_error(f"scales {self.scales} do not fit {x.shape_text}", f"give {x.rank} scales or sizes")
         if self.sizes is None:
@@ -211,6 +224,9 @@ class Resize(Descriptor, kind="dovetail.Resize"):
             results: The indices of the output that are asked for.
         """
         mode, exact, i = self.coordinates, scale == wanted / size, np.arange(results.start, results.stop)
+        if self.precision is not ResizePrecision.EXACT:
+            in_steps = _in_float32 if self.precision is ResizePrecision.FLOAT32 else _in_1024ths
+            return in_steps(mode, size, wanted, i)
         with np.errstate(all="ignore"):
             if mode is CoordinateMode.ALIGN_CORNERS:
                 # Where only scales are given, ONNX's suite stretches over the size before it is
@@ -315,6 +331,29 @@ class Resize(Descriptor, kind="dovetail.Resize"):
         with np.errstate(over="ignore", invalid="ignore"):  # of a huge coefficient
             near, beyond = ((a + 2) * d - (a + 3)) * d * d + 1, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
         return np.where(d <= 1, near, np.where(d < 2, beyond, 0.0))
+
+
+_PRECISE = (CoordinateMode.HALF_PIXEL, CoordinateMode.ALIGN_CORNERS, CoordinateMode.ASYMMETRIC)
+"""Modes that TensorFlow Lite has."""
+
+
+def _in_float32(mode: CoordinateMode, size: int, wanted: int, results: Positions) -> Reals:
+    """Work out positions as reference_ops::GetNearestNeighbor and ResizeBilinear do.
+
+    Half a pixel is taken off a product without rounding, where that lies in the image.
+    """
+    aligned = mode is CoordinateMode.ALIGN_CORNERS and wanted > 1
+    step = np.float32(size - aligned) / np.float32(wanted - aligned)
+    if mode is not CoordinateMode.HALF_PIXEL:
+        return (results.astype(np.float32) * step).astype(np.float64)
+    return ((results.astype(np.float32) + np.float32(0.5)) * step).astype(np.float64) - 0.5
+
+
+def _in_1024ths(mode: CoordinateMode, size: int, wanted: int, results: Positions) -> Reals:
+    """Work out positions as reference_ops::ResizeBilinearInteger does."""
+    aligned = mode is CoordinateMode.ALIGN_CORNERS and wanted > 1
+    step = (1024 * (size - aligned) + (wanted - aligned) // 2) // (wanted - aligned)
+    return (results * step + (step // 2 - 512 if mode is CoordinateMode.HALF_PIXEL else 0)) / 1024.0
 
 
 _MAX_DENOMINATOR = 1 << 10

@@ -1,11 +1,11 @@
 """Resize along any axes.
 
 NEAREST picks elements, of any type, through one table per axis. LINEAR and CUBIC are separable: one
-pass in double for each axis that changes, rounded once at the end; integers to nearest, ties to
-even, and clamped. Positions and weights: `dovetail.layers.Resize`.
+pass in double for each axis that changes, rounded once at the end; integers to nearest, and
+clamped. Positions and weights: `dovetail.layers.Resize`.
 """
 
-from libc.math cimport rint
+from libc.math cimport rint, round
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from dovetail import Support
 from dovetail.ground.pieces import assembled
-from dovetail.layers import ResizeMethod
+from dovetail.layers import ResizeMethod, ResizePrecision
 
 from .movement import Copy, Relation, movement_workload, selection_workload
 from .quantized import integer_range
@@ -85,6 +85,7 @@ cdef struct resize_state:
     int64_t results
     int64_t largest     # elements of the largest tensor between two passes
     bint whole          # integers: round and clamp
+    bint away           # round ties away from zero, else to even
     double low
     double high
     int64_t count
@@ -144,7 +145,7 @@ cdef int execute(void *state, const dovetail_call *call) noexcept nogil:
         n = min(<int64_t>BLOCK, self.results - done)
         if self.whole:
             for j in range(done, done + n):
-                here[j] = min(max(rint(here[j]), self.low), self.high)
+                here[j] = min(max(round(here[j]) if self.away else rint(here[j]), self.low), self.high)
         store_reals(self.kind, here + done, n, at + done * self.itemsize, self.itemsize)
         done += n
     return run.code
@@ -198,6 +199,7 @@ cdef object _create_separable(object descriptor, object info, object result, obj
     self.kind, self.itemsize = element_of(info.dtype), info.dtype.itemsize
     self.elements, self.results = info.elements, result.elements
     self.whole = domain_of(self.kind) != REAL
+    self.away = descriptor.precision is not ResizePrecision.EXACT
     if self.whole:
         self.low, self.high = integer_range(info.dtype)
     self.largest = info.elements

@@ -41,7 +41,7 @@ class Scheme(StrEnum):
     FLOAT16 = "float16"
     """Weights stored in float16; everything is computed as before."""
     DYNAMIC = "dynamic"
-    """Weights as `INT8` has them; tensors and biases are floats, which whoever runs it may round."""
+    """Weights as `INT8` has them; tensors and biases are floats."""
 
     @property
     def is_integer(self) -> bool:
@@ -72,7 +72,7 @@ def _fits_float16(constant: Layer) -> bool:
 
 
 def _axis_of_scales(constant: Layer) -> int | None:
-    """Return the axis along which weights get a scale each; None if a constant is not weights to all of its readers."""
+    """Return the axis along which weights have scales; None for what is no weights to a reader."""
     values = _values(constant)
     if values.ndim < 2 or not values.size or not np.isfinite(values).all():
         return None
@@ -100,7 +100,7 @@ def _values(constant: Layer) -> npt.NDArray[np.generic]:
 
 
 def with_smaller_weights(graph: Network, scheme: Scheme, kept: frozenset[str]) -> tuple[Network, dict[str, str]]:
-    """Return a copy whose weights are stored in fewer bits, each behind a layer that makes them float32.
+    """Return a copy whose weights are stored in fewer bits, behind layers that make them float32.
 
     Args:
         graph: As `prepared` returns it.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dovetail import DType
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
+from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod, ResizePrecision
 
 from ..call import Call
 from ..registry import operator
@@ -26,9 +27,12 @@ def _resize(call: Call, method: ResizeMethod) -> OutputSlot:
     # Halves go up; without an option a pixel covers what lies behind its corner.
     corner = coordinates is CoordinateMode.ASYMMETRIC
     rounding = NearestRounding.FLOOR if corner else NearestRounding.ROUND_PREFER_CEIL
-    descriptor = Resize(method=method, coordinates=coordinates, rounding=rounding, axes=(1, 2))
     x, sizes = call.input(0), call.input(1)
-    return (call.add if call.share_quantization(x) else call.add_real)(descriptor, x, None, sizes)
+    is_kept = call.share_quantization(x)
+    is_fixed = is_kept and method is ResizeMethod.LINEAR and call.dtype_of(x) in (DType.INT8, DType.INT16)
+    precision = ResizePrecision.FIXED_POINT if is_fixed else ResizePrecision.FLOAT32
+    descriptor = Resize(method=method, coordinates=coordinates, rounding=rounding, axes=(1, 2), precision=precision)
+    return (call.add if is_kept else call.add_real)(descriptor, x, None, sizes)
 
 
 def _coordinates(call: Call) -> CoordinateMode:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from dovetail.graph.tensor import DType
-from dovetail.layers import NearestRounding, Resize, ResizeMethod
+from dovetail.layers import NearestRounding, Resize, ResizeMethod, ResizePrecision
 
 from ..rules import Saying, says
 from ..unexportable import Unexportable
@@ -21,6 +22,8 @@ def resize(say: Saying) -> str:
     """
     if not say.info().rank:
         return say.input()
+    if say.descriptor.precision is not ResizePrecision.EXACT:
+        _check_positions(say)
     method = say.descriptor.method
     scales, sizes = _scales_or_sizes(say)
     return say.op(
@@ -36,6 +39,21 @@ def resize(say: Saying) -> str:
         exclude_outside=int(say.descriptor.exclude_outside),
         antialias=int(say.descriptor.antialias),
     )
+
+
+def _check_positions(say: Saying) -> None:
+    """Refuse positions that are others than ONNX's by more than what rounds them."""
+    ours, theirs = say.descriptor, replace(say.descriptor, precision=ResizePrecision.EXACT)
+    for size, wanted, scale in zip(say.info().sizes, say.result.sizes, ours.axis_scales(say.info()), strict=True):
+        if size == wanted:
+            continue
+        mine, exact = (one.positions(size, wanted, scale, range(wanted)) for one in (ours, theirs))
+        if ours.method is ResizeMethod.NEAREST:
+            same = np.array_equal(ours.nearest(mine, size), theirs.nearest(exact, size))
+        else:
+            same = np.allclose(mine, exact, rtol=1e-6, atol=1e-6)
+        if not same:
+            raise Unexportable(f"ONNX finds other positions for {wanted} elements of {size} than {ours.precision} does")
 
 
 _DEFAULT_ROUNDING = NearestRounding.ROUND_PREFER_FLOOR.value

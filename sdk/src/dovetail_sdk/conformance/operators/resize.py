@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from dovetail import DType
-from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod
+from dovetail.layers import CoordinateMode, NearestRounding, Resize, ResizeMethod, ResizePrecision
 
 from ..cases import EXACT, Array, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples
@@ -63,7 +63,10 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         parameters["cubic_coefficient"],
         parameters["exclude_outside"],
         parameters["antialias"],
+        ResizePrecision(parameters["precision"]),
     )
+    if how.precision is not ResizePrecision.EXACT and (how.coordinates not in _PRECISE or parameters["by"] == "scales"):
+        return None
     axes = [axis for axis, size in enumerate(shape) if size and (wanted[axis] != size or scales[axis] != 1)]
     if method is ResizeMethod.NEAREST and any(
         is_ambiguous(how, at, shape[axis], wanted[axis], scales[axis]) for axis in axes for at in range(wanted[axis])
@@ -86,7 +89,9 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
             tolerance = _tolerance(reals, matrices, dtype)
         else:
             minimum, maximum = samples.limits(dtype)
-            expected = np.clip(np.rint(expected), minimum, maximum).astype(dtype.numpy)
+            away = np.copysign(np.floor(np.abs(expected) + 0.5), expected)
+            whole = np.rint(expected) if how.precision is ResizePrecision.EXACT else away
+            expected = np.clip(whole, minimum, maximum).astype(dtype.numpy)
             tolerance = _ONE_STEP
     by = parameters["by"]
     descriptor = Resize(
@@ -98,6 +103,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         cubic_coefficient=how.cubic_coefficient,
         exclude_outside=how.exclude_outside,
         antialias=how.antialias,
+        precision=how.precision,
     )
     feeds: list[Feed | None] = [Feed(x, dtype=dtype, quantization=marked(parameters["quantization"]))]
     if by == "operand":
@@ -112,6 +118,7 @@ _DOUBLE = (1.0, 1.0, 2.0, 2.0)
 _SAME_SIZE = (1.0, 1.3, 2.0, 2.0)
 _ASYMMETRIC = CoordinateMode.ASYMMETRIC
 _STRETCH = (1.0, 1.0, 1.75, 2.5)
+_PRECISE = (CoordinateMode.HALF_PIXEL, CoordinateMode.ALIGN_CORNERS, CoordinateMode.ASYMMETRIC)
 _SMOOTH = (ResizeMethod.LINEAR, ResizeMethod.CUBIC)
 
 OPERATOR = Operator(
@@ -136,6 +143,7 @@ OPERATOR = Operator(
         "cubic_coefficient": (-0.75, -0.5),
         "exclude_outside": (False, True),
         "antialias": (False, True),
+        "precision": tuple(ResizePrecision),
         "quantization": (None, "kept"),
     },
     make=_make,
@@ -162,6 +170,13 @@ OPERATOR = Operator(
             {"method": method, "by": "scales", "factors": _STRETCH, "coordinates": one}
             for method in _SMOOTH
             for one in (CoordinateMode.ASYMMETRIC, CoordinateMode.HALF_PIXEL_SYMMETRIC)
+        ),
+        *(
+            {"method": method, "precision": precision, "coordinates": one, "factors": factors}
+            for method in (ResizeMethod.NEAREST, ResizeMethod.LINEAR)
+            for precision in (ResizePrecision.FLOAT32, ResizePrecision.FIXED_POINT)
+            for one in _PRECISE
+            for factors in (_ODD, _DOUBLE)
         ),
         *({"method": method, "rank": rank} for method in _SMOOTH for rank in (1, 2, 3, 5)),
         *({"method": method, "quantization": "kept"} for method in _SMOOTH),

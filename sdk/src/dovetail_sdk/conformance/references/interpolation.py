@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dovetail.layers import CoordinateMode, NearestRounding, ResizeMethod
+from dovetail.layers import CoordinateMode, NearestRounding, ResizeMethod, ResizePrecision
 
 from ..cases import Array
 
@@ -23,6 +23,29 @@ class Interpolation:
     cubic_coefficient: float = -0.75
     exclude_outside: bool = False
     antialias: bool = False
+    precision: ResizePrecision = ResizePrecision.EXACT
+
+    def position(self, at: int, size: int, wanted: int, scale: Fraction) -> Fraction:
+        """Return where an output element lies in the input; see `position`."""
+        if self.precision is ResizePrecision.EXACT:
+            return position(self.coordinates, at, size, wanted, scale)
+        rounded = _by_float32 if self.precision is ResizePrecision.FLOAT32 else _by_1024ths
+        return rounded(self.coordinates, at, size, wanted)
+
+
+def _by_float32(mode: CoordinateMode, at: int, size: int, wanted: int) -> Fraction:
+    """Return a position as TensorFlow Lite finds it, with one rounding for each operation."""
+    corners = int(mode is CoordinateMode.ALIGN_CORNERS and wanted > 1)
+    half = np.float32(0.5 if mode is CoordinateMode.HALF_PIXEL else 0)
+    product = (np.float32(at) + half) * (np.float32(size - corners) / np.float32(wanted - corners))
+    return Fraction(float(product)) - Fraction(float(half))
+
+
+def _by_1024ths(mode: CoordinateMode, at: int, size: int, wanted: int) -> Fraction:
+    """Return a position as TensorFlow Lite finds it for integers, in whole 1024ths."""
+    corners = int(mode is CoordinateMode.ALIGN_CORNERS and wanted > 1)
+    step = math.floor(Fraction(1024 * (size - corners), wanted - corners) + Fraction(1, 2))
+    return Fraction(at * step + (step // 2 - 512 if mode is CoordinateMode.HALF_PIXEL else 0), 1024)
 
 
 def position(mode: CoordinateMode, at: int, size: int, wanted: int, scale: Fraction) -> Fraction:
@@ -72,9 +95,11 @@ def nearest(rounding: NearestRounding, where: Fraction) -> int:
 def is_ambiguous(how: Interpolation, at: int, size: int, wanted: int, scale: Fraction) -> bool:
     """Tell whether rounding may take NEAREST to another element, at a jump or a hair from one.
 
-    Not so where all steps are exact in binary: at a scale that is a power of two, and at position 0
-    of two formulas.
+    Not so where each rounding is defined, and where all steps are exact in binary: at a scale that
+    is a power of two, and at position 0 of two formulas.
     """
+    if how.precision is not ResizePrecision.EXACT:
+        return False
     aligned = how.coordinates is CoordinateMode.ALIGN_CORNERS
     if not at and (aligned or how.coordinates is CoordinateMode.ASYMMETRIC):
         return False
@@ -89,7 +114,7 @@ def weights(how: Interpolation, size: int, wanted: int, scale: Fraction) -> Arra
     """Return [wanted, size]: what each output element takes of each input element."""
     matrix = np.zeros((wanted, size))
     for at in range(wanted):
-        where = position(how.coordinates, at, size, wanted, scale)
+        where = how.position(at, size, wanted, scale)
         if how.method is ResizeMethod.NEAREST:
             matrix[at, min(max(nearest(how.rounding, where), 0), size - 1)] = 1.0
             continue
