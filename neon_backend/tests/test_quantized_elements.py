@@ -330,14 +330,17 @@ def test_the_mean_of_rows_and_columns_is_taken_in_bytes(keep_dims, layout):
 # --- integers of 16 bits --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("rounding", layers.TieRounding)
 @pytest.mark.parametrize("count", [0, 1, 15, 16, 100, 1003])
-def test_to_shorts_and_back(run_layer, count):
+def test_to_shorts_and_back(run_layer, count, rounding):
     rng = np.random.default_rng(count)
     scheme = Quantization.per_tensor(0.25, -11)
     x = (rng.integers(-400000, 400000, count) / 32).astype(np.float32)  # many ties among them
     x[:6] = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0], np.float32)[: min(6, count)]
-    [found] = run_layer(lambda net, slot: net.add(layers.Quantize(dtype=DType.INT16, quantization=scheme), slot).output, x)
-    expected = np.rint(np.where(np.isnan(x), 0, x.astype(np.float64)) / 0.25) - 11
+    descriptor = layers.Quantize(dtype=DType.INT16, quantization=scheme, rounding=rounding)
+    [found] = run_layer(lambda net, slot: net.add(descriptor, slot).output, x)
+    ratio = np.where(np.isnan(x), 0, x.astype(np.float64)) / 0.25
+    expected = (np.rint(ratio) if rounding == "to_even" else np.copysign(np.floor(np.abs(ratio) + 0.5), ratio)) - 11
     np.testing.assert_array_equal(found, np.clip(expected, -32768, 32767).astype(np.int16))
     [back] = run_layer(lambda net, slot: net.add(layers.Dequantize(quantization=scheme), slot).output, found)
     np.testing.assert_array_equal(back, ((found.astype(np.float64) + 11) * 0.25).astype(np.float32))

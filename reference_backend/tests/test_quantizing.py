@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dovetail import DType, Quantization
+from dovetail.layers import Quantize, TieRounding
 
 INTEGERS = [d.label for d in DType if d.is_integer]
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
@@ -42,6 +43,16 @@ def test_quantize_saturates(run_layer, label):
 def test_quantize_ties_to_even(run_layer, x):
     [y] = run_layer(lambda net, a: net.quantize(a, Quantization.per_tensor(1.0), DType.INT8), np.asarray(x, np.float32))
     assert y == np.rint(x)
+
+
+@pytest.mark.parametrize("source", FLOATS)
+@pytest.mark.parametrize("axis", [None, 0])
+def test_quantize_ties_away_from_zero(run_layer, samples, source, axis):
+    x = np.asarray([[0.5, 1.5, 2.5, 0.25, 300], [-0.5, -1.5, -2.5, -0.75, -300]]).astype(samples.dtype(source))
+    quantization = Quantization.per_tensor(1.0, 4) if axis is None else Quantization.per_axis([1.0, 1.0], [4, 4], axis=0)
+    descriptor = Quantize(dtype=DType.INT8, quantization=quantization, rounding=TieRounding.AWAY_FROM_ZERO)
+    [y] = run_layer(lambda net, a: net.add(descriptor, a), x)
+    assert y.tolist() == [[5, 6, 7, 4, 127], [3, 2, 1, 3, -128]]
 
 
 def test_quantize_divides_in_float32(run_layer):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dovetail import DType, Quantization
-from dovetail.layers import CoordinateMode, NearestRounding, ResizeMethod
+from dovetail.layers import CoordinateMode, NearestRounding, ResizeMethod, ResizePrecision, TieRounding
 from dovetail_sdk.conformance.operators.cast import cast_to
 from dovetail_sdk.conformance.operators.dequantize import reals_of
 from dovetail_sdk.conformance.operators.quantize import quantized_reals
@@ -24,9 +24,11 @@ def test_cast_truncates_and_tests_for_zero():
     assert cast_to(np.array([0x3FC0], np.uint16), DType.BFLOAT16, DType.FLOAT32).tolist() == [1.5]
 
 
-def test_quantize_rounds_ties_to_even_and_saturates():
+def test_quantize_rounds_ties_as_it_is_told_and_saturates():
     x = np.array([0.25, 0.75, 1.25, -0.25, 100.0, NAN])
     assert quantized_reals(x, Quantization.per_tensor(0.5, 3), DType.INT8).tolist() == [3, 5, 5, 3, 127, 3]
+    away = quantized_reals(x, Quantization.per_tensor(0.5, 3), DType.INT8, TieRounding.AWAY_FROM_ZERO)
+    assert away.tolist() == [4, 5, 6, 2, 127, 3]
 
 
 def test_quantize_and_dequantize_along_an_axis():
@@ -90,3 +92,35 @@ def test_ties_that_rounding_decides_are_known():
     assert is_ambiguous(how, 4, 5, 15, Fraction(3))  # (4 + 1/2) / 3 - 1/2 is 1
     assert not is_ambiguous(how, 3, 5, 15, Fraction(3))
     assert not is_ambiguous(how, 1, 5, 10, Fraction(2))  # exact in binary
+
+
+@pytest.mark.parametrize(
+    ("precision", "coordinates", "sizes", "expected"),
+    [
+        # 2 / 3 * 3 in float32 is 2, in 1024ths 683 * 3 = 2049.
+        (ResizePrecision.FIXED_POINT, CoordinateMode.ASYMMETRIC, (2, 3), [0, Fraction(683, 1024), Fraction(683, 512)]),
+        (
+            ResizePrecision.FIXED_POINT,
+            CoordinateMode.HALF_PIXEL,
+            (2, 3),
+            [Fraction(-171, 1024), Fraction(1, 2), Fraction(1195, 1024)],
+        ),
+        (
+            ResizePrecision.FIXED_POINT,
+            CoordinateMode.ALIGN_CORNERS,
+            (2, 4),
+            [0, Fraction(341, 1024), Fraction(341, 512), Fraction(1023, 1024)],
+        ),
+        (ResizePrecision.FLOAT32, CoordinateMode.ALIGN_CORNERS, (2, 1), [0]),
+        (
+            ResizePrecision.FLOAT32,
+            CoordinateMode.ASYMMETRIC,
+            (1, 10),
+            [Fraction(float(np.float32(i) * np.float32(0.1))) for i in range(10)],
+        ),
+    ],
+)
+def test_positions_of_tensorflow_lite(precision, coordinates, sizes, expected):
+    how = Interpolation(ResizeMethod.LINEAR, coordinates, precision=precision)
+    size, wanted = sizes
+    assert [how.position(at, size, wanted, Fraction(wanted, size)) for at in range(wanted)] == expected

@@ -57,3 +57,11 @@ def test_integers_without_quantization(operator: str) -> None:
 def test_densify_passes_a_constant_on() -> None:
     (found,) = run("DENSIFY", [constant(np.asarray([1, 2], np.float32))], [Stated(np.float32, (2,))])
     np.testing.assert_array_equal(found, [1, 2])
+
+
+@pytest.mark.parametrize(("dtype", "zero"), [(np.int8, -3), (np.uint8, 120), (np.int16, 0)])
+def test_ties_go_away_from_zero(dtype: type, zero: int) -> None:
+    halves = np.arange(-200, 200) / 2
+    (found,) = run("QUANTIZE", [(halves * 0.25).astype(np.float32)], [Stated(dtype, halves.shape, (0.25, zero))])
+    away = np.sign(halves) * np.floor(np.abs(halves) + 0.5) + zero
+    np.testing.assert_array_equal(found, np.clip(away, np.iinfo(dtype).min, np.iinfo(dtype).max))

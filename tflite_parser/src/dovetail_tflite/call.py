@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dovetail import Descriptor, DType, ModelError, Network, Quantization
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
-from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, FusedActivation, Quantize
+from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, FusedActivation, Quantize, TieRounding
 
 from .flatbuffer import Table
 from .malformed import malformed
@@ -344,11 +344,13 @@ class Call:
             return slot
         return self.network.add(Dequantize(quantization=quantization), slot, name=f"{slot.name}/real").output
 
-    def quantized(self, slot: OutputSlot, output: int = 0, part: str = "") -> OutputSlot:
+    def quantized(
+        self, slot: OutputSlot, output: int = 0, part: str = "", ties: TieRounding = TieRounding.TO_EVEN
+    ) -> OutputSlot:
         """Quantize real numbers as the file states for a result."""
         stated = self.outputs[output]
         assert stated.quantization is not None
-        descriptor = Quantize(dtype=stated.dtype, quantization=stated.quantization)
+        descriptor = Quantize(dtype=stated.dtype, quantization=stated.quantization, rounding=ties)
         return self.network.add(descriptor, slot, name=self.label(part), quantization=stated.quantization).output
 
     def activated(self, slot: OutputSlot) -> OutputSlot:

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from .quantizing import Dequantize as Dequantize
     from .quantizing import Quantize as Quantize
     from .quantizing import QuantizingLayers as QuantizingLayers
+    from .quantizing import TieRounding as TieRounding
     from .recurrent import GateCoupling as GateCoupling
     from .recurrent import Gru as Gru
     from .recurrent import Lstm as Lstm
@@ -197,6 +198,7 @@ _MODULES = {
         "Dequantize",
         "Quantize",
         "QuantizingLayers",
+        "TieRounding",
     ),
     "quantized_recurrent": ("QuantizedLstm",),
     "recurrent": (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 import numpy as np
 
@@ -24,9 +25,16 @@ def _column(values: Sequence[float] | Sequence[int], rank: int, axis: int | None
     return array.reshape(shape)
 
 
+class TieRounding(StrEnum):
+    """Where a number goes that lies in the middle between two integers."""
+
+    TO_EVEN = "to_even"  # as in ONNX
+    AWAY_FROM_ZERO = "away_from_zero"  # as in TensorFlow Lite
+
+
 @descriptor_class
 class Quantize(Descriptor, kind="dovetail.Quantize"):
-    """q = saturate(round_half_even(x / scale) + zero_point); a NaN gives the zero point.
+    """q = saturate(round(x / scale) + zero_point); a NaN gives the zero point.
 
     Source: ONNX QuantizeLinear.
 
@@ -37,6 +45,8 @@ class Quantize(Descriptor, kind="dovetail.Quantize"):
     dtype: DType
     """Of the result: an integer type."""
     quantization: Quantization
+    rounding: TieRounding = TieRounding.TO_EVEN
+    """Of ties."""
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         x = present(inputs, 0)

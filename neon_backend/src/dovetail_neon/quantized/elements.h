@@ -220,8 +220,19 @@ template <bool to_image> static void reorder_bytes(int64_t begin, int64_t end, i
     }
 }
 
-/* ONNX QuantizeLinear: x / scale rounded to nearest even, plus the zero point, saturated; NaN
- * becomes the zero point. */
+/* The nearest integers; ties go to even ones, or away from zero. */
+INLINE Integers nearest_integers(Vector x, bool away) {
+    const Integers even = to_integers(x);
+    if (!away) return even;
+    /* What is left over is exact; of a tie it points to the other integer. True is -1. */
+    const Vector rest = x - to_floats(even), half = broadcast(0.5f);
+    const Integers up = (Integers)(rest == half) & (Integers)(x > zeros());
+    const Integers down = (Integers)(rest == -half) & (Integers)(x < zeros());
+    return even - up + down;
+}
+
+/* ONNX QuantizeLinear: x / scale rounded to nearest, plus the zero point, saturated; NaN becomes
+ * the zero point. */
 static void quantize(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantize &q = *(const acc_quantize *)job->parameters;
@@ -237,7 +248,7 @@ static void quantize(int64_t begin, int64_t end, int32_t, void *arg) {
             const int here = count - v * LANES;
             const Vector x = here >= LANES ? load(in + at + v * LANES) : here > 0 ? load_part(in + at + v * LANES, here) : zeros();
             const Vector ratio = select(x == x, x / scale, zeros());
-            y[v] = to_integers(minimum(high, maximum(low, ratio))) + q.zero;
+            y[v] = nearest_integers(minimum(high, maximum(low, ratio)), q.away != 0) + q.zero;
         }
         store_block(out + at, y, count);
     }
@@ -288,7 +299,7 @@ static void quantize_shorts(int64_t begin, int64_t end, int32_t, void *arg) {
         const int here = (int)lesser<int64_t>(LANES, end - at);
         const Vector x = here == LANES ? load(in + at) : load_part(in + at, here);
         const Vector ratio = select(x == x, x / scale, zeros());
-        const Integers whole = to_integers(minimum(high, maximum(low, ratio))) + q.zero;
+        const Integers whole = nearest_integers(minimum(high, maximum(low, ratio)), q.away != 0) + q.zero;
         const LanesOfShorts y = __builtin_convertvector(whole, LanesOfShorts);
         if (here == LANES)
             __builtin_memcpy(out + at, &y, sizeof(y));

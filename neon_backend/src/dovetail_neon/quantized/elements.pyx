@@ -8,6 +8,8 @@ from dovetail_neon.quantized.parameters cimport acc_quantized_sum, acc_quantized
 from dovetail_neon.quantized.requantization cimport BLOCK, shift_of
 from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, LONG_PLANE, Kernels, Workload, new_workload
 
+from dovetail.layers import TieRounding
+
 from dovetail_neon.geometry.layouts import pixel_bytes
 
 
@@ -85,6 +87,7 @@ def create_quantize(layer, Kernels kernels):
     integers = layer.output.info.dtype if into else layer.inputs[0].info.dtype
     q.scale, q.zero = d.quantization.scale[0], d.quantization.zero_point[0]
     q.is_signed = integers.is_signed
+    q.away = into and d.rounding is TieRounding.AWAY_FROM_ZERO
     count = layer.output.info.elements
     if integers.itemsize == 1:
         workload.phase(table.quantize if into else table.dequantize, count, count * 0.3, 64)

@@ -184,7 +184,7 @@ typedef struct {
     float scale;
     int32_t zero;
     int32_t is_signed;
-    int32_t reserved;
+    int32_t away;                   /* round ties away from zero, else to even */
 } acc_quantize;
 
 typedef struct {

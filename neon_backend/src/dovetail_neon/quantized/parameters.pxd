@@ -136,6 +136,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         float scale
         int32_t zero
         int32_t is_signed
+        int32_t away
 
     ctypedef void (*acc_pack)(
         const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,

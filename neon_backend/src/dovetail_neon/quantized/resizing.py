@@ -6,7 +6,7 @@ import numpy as np
 
 from dovetail import DataLayout, Layer, Quantization
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import Dequantize, Gather, Quantize, Resize, ResizeMethod
+from dovetail.layers import Dequantize, Gather, Quantize, Resize, ResizeMethod, ResizePrecision, TieRounding
 
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, blocked_info, plain_info
@@ -50,13 +50,15 @@ def _interpolated(lowering: Lowering, layer: Layer, descriptor: Resize, source: 
     into = Reorder(infos=(blocked_info(image, lanes),), image=image, channels_last=last)
     resample = Resample(infos=(blocked_info(target, lanes),), source=image, rows=rows, columns=columns, interpolates=True)
     back = Reorder(infos=(plain_info(wanted.sizes),), image=target, channels_last=last)
+    exact = descriptor.precision is ResizePrecision.EXACT
+    ties = TieRounding.TO_EVEN if exact else TieRounding.AWAY_FROM_ZERO
     made = lowering.plain(source)
     for step, what in (
         (Dequantize(quantization=as_stored), "reals"),
         (into, "blocks"),
         (resample, "resampled"),
         (back, "plain"),
-        (Quantize(dtype=wanted.dtype, quantization=as_stored), "integers"),
+        (Quantize(dtype=wanted.dtype, quantization=as_stored, rounding=ties), "integers"),
     ):
         made = lowering.emit(step, [made], [layer], f"{layer.name}.{what}").output
     return made

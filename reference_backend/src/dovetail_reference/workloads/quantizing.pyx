@@ -4,7 +4,7 @@ Source: ONNX QuantizeLinear and DequantizeLinear. As in every runtime the arithm
 that ties fall alike; float64 tensors are computed in double. A NaN quantizes to the zero point.
 """
 
-from libc.math cimport isnan, rint
+from libc.math cimport isnan, rint, round
 from libc.stdint cimport INT64_MAX, int64_t, uint64_t
 from libc.stdlib cimport free
 
@@ -15,7 +15,7 @@ from dovetail_reference.workloads.elements cimport FLOAT64, INT64, UINT64, Eleme
 from dovetail_reference.workloads.walking cimport plan_walk, run_walk, walk
 from dovetail_reference.workloads.workload cimport allocate, new_workload, state_of
 
-from dovetail.layers import Quantize
+from dovetail.layers import Quantize, TieRounding
 
 from .strides import contiguous
 
@@ -30,6 +30,7 @@ cdef struct quantizing_state:
     Element target
     double low          # minimum and greatest value of the integer type; not exact for 64 bits
     double high
+    bint away           # ties go away from zero, else to even
     channel *channels
 
 
@@ -59,9 +60,10 @@ cdef void quantize_row(char **at, const int64_t *steps, int64_t n, void *arg) no
     for i in range(n):
         by = <const channel *>(at[2] + i * steps[2])
         if self.source == FLOAT64:
-            quotient = rint(values.reals[i] / by.scale)
+            quotient = values.reals[i] / by.scale
         else:
-            quotient = rint(<float>values.reals[i] / <float>by.scale)
+            quotient = <float>values.reals[i] / <float>by.scale
+        quotient = round(quotient) if self.away else rint(quotient)
         quotient = 0 if isnan(quotient) else quotient
         values.wholes[i] = saturated(quotient + real_of_whole(by.zero, self.target == UINT64), self)
     store_wholes(self.target, values.wholes, False, n, at[1], steps[1])
@@ -117,6 +119,7 @@ def create(layer, dtype):
     cdef quantizing_state *self = <quantizing_state *>state_of(capsule)
     cdef int64_t i
     self.source, self.target = element_of(info.dtype), element_of(result.dtype)
+    self.away = quantizes and layer.descriptor.rounding is TieRounding.AWAY_FROM_ZERO
     self.low = -(2.0 ** (whole.bits - 1)) if whole.is_signed else 0.0
     self.high = 2.0 ** (whole.bits - 1 if whole.is_signed else whole.bits) - 1.0
     self.channels = <channel *>allocate(len(quantization.scale), sizeof(channel))

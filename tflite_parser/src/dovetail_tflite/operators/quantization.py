@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dovetail import DType, Quantization
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import BinaryOperation, Cast, Dequantize
+from dovetail.layers import BinaryOperation, Cast, Dequantize, TieRounding
 
 from ..call import Call
 from ..fixed_point import combined, multiplier_of, number, raised
@@ -26,7 +26,7 @@ def quantize(call: Call) -> OutputSlot:
         raise call.malformed("reads integers without quantization")
     stated, quantization = call.outputs[0], call.quantization_of(x)
     if quantization is None or (stated.quantization and quantization.scale == stated.quantization.scale):
-        return call.quantized(call.real(x))
+        return call.quantized(call.real(x), ties=TieRounding.AWAY_FROM_ZERO)
     if has_table(call, x):
         return add_table(call, x, requantized(call, x))
     if max(stated.dtype.bits, call.dtype_of(x).bits) <= 16:

@@ -1,4 +1,4 @@
-"""Quantize: round to the integers of a quantization, ties to even, saturated."""
+"""Quantize: round to the integers of a quantization, saturated."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dovetail import DType, Quantization
-from dovetail.layers import Quantize
+from dovetail.layers import Quantize, TieRounding
 
 from ..cases import EXACT, Array, Bits, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples
@@ -56,12 +56,20 @@ def zero_of(label: str, dtype: DType) -> int:
     return max(minimum, -(1 << 15)) if label == "least" else min(maximum, 1 << 15) - 3
 
 
-def quantized_reals(x: Array, quantization: Quantization, dtype: DType) -> Array:
-    """Divide in float64, round ties to even, add the zero point, saturate."""
+def whole(x: Array, ties: TieRounding) -> Array:
+    """Round to the nearest whole number; a float64 tells ties of all narrower types."""
+    if ties is TieRounding.TO_EVEN:
+        return np.asarray(np.rint(x))
+    down = np.floor(np.abs(x))
+    return np.asarray(np.copysign(down + (np.abs(x) - down >= 0.5), x))
+
+
+def quantized_reals(x: Array, quantization: Quantization, dtype: DType, ties: TieRounding = TieRounding.TO_EVEN) -> Array:
+    """Divide in float64, round, add the zero point, saturate."""
     rank = x.ndim
     scale = per_axis_column(np.asarray(quantization.scale, np.float32).astype(np.float64), rank, quantization.axis)
     zero = per_axis_column(np.asarray(quantization.zero_point, np.float64), rank, quantization.axis)
-    rounded = np.where(np.isnan(x), 0.0, np.rint(np.where(np.isnan(x), 0.0, x) / scale)) + zero
+    rounded = np.where(np.isnan(x), 0.0, whole(np.where(np.isnan(x), 0.0, x) / scale, ties)) + zero
     minimum, maximum = samples.limits(dtype)
     return np.asarray(np.clip(rounded, max(minimum, -_LARGEST_EXACT), min(maximum, _LARGEST_EXACT))).astype(dtype.numpy)
 
@@ -74,19 +82,19 @@ QUANTIZED_TENSOR: Mapping[str, Sequence[Any]] = {
 """Parameters of a tensor and of its quantization."""
 
 
-def _by_float32(x: Array, quantization: Quantization, dtype: DType, target: DType) -> Array:
-    """Divide in float32, as ONNX's QuantizeLinear does; round ties to even. No NaN, no infinity."""
+def _by_float32(x: Array, quantization: Quantization, dtype: DType, target: DType, ties: TieRounding) -> Array:
+    """Divide in float32, as ONNX's QuantizeLinear and LiteRT do. No NaN, no infinity."""
     scale = per_axis_column(np.asarray(quantization.scale, np.float32), x.ndim, quantization.axis)
     zero = per_axis_column(np.asarray(quantization.zero_point, np.float64), x.ndim, quantization.axis)
     quotient = samples.reals(x, dtype).astype(np.float32) / scale
-    return np.asarray(np.clip(np.rint(quotient) + zero, *samples.limits(target))).astype(target.numpy)
+    return np.asarray(np.clip(whole(quotient, ties) + zero, *samples.limits(target))).astype(target.numpy)
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shape, target, axis = shape_of(parameters), DType.of(parameters["dtype"]), parameters["axis"]
     if shape is None:
         return None
-    values = parameters["values"]
+    values, ties = parameters["values"], TieRounding(parameters["rounding"])
     power = values != "any"
     quantization = quantization_of(shape, axis, zero_of(parameters["zero_point"], target), power)
     if quantization is None:
@@ -106,8 +114,9 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         x = samples.led_by(samples.stored(beyond, dtype), samples.stored(rng.integers(low, high, shape) * scale, dtype))
     else:
         x = samples.stored(rng.uniform(low, high, shape) * scale, dtype)
+    standard = "onnx" if ties is TieRounding.TO_EVEN else "litert"
     # bfloat16 has 8 digits: what was asked for may have been cut off, which the reference sees.
-    expected = quantized_reals(samples.reals(x, dtype), quantization, target)
+    expected = quantized_reals(samples.reals(x, dtype), quantization, target, ties)
     if values == "special":
         wide = per_axis_column(np.asarray(quantization.zero_point, np.int64), len(shape), axis)
         reals = samples.reals(x, dtype)
@@ -116,11 +125,11 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
         )
         expected = np.where(np.isnan(reals), np.broadcast_to(wide, shape), expected.astype(np.int64)).astype(target.numpy)
     return layer_case(
-        Quantize(dtype=target, quantization=quantization),
+        Quantize(dtype=target, quantization=quantization, rounding=ties),
         [Feed(x, dtype=dtype)],
         expected,
         tolerance=EXACT if power else ONE_STEP,
-        bits=None if power or dtype is DType.FLOAT64 else {"onnx": Bits(_by_float32(x, quantization, dtype, target))},
+        bits=None if power or dtype is DType.FLOAT64 else {standard: Bits(_by_float32(x, quantization, dtype, target, ties))},
     )
 
 
@@ -131,6 +140,7 @@ OPERATOR = Operator(
         "dtype": _LABELS,
         **QUANTIZED_TENSOR,
         "values": ("plain", "ties", "special", "any"),
+        "rounding": tuple(TieRounding),
     },
     make=_make,
     quantities={**quantities_of("input", "output"), "output.dtype": "dtype"},
@@ -138,6 +148,7 @@ OPERATOR = Operator(
         *({"dtype": label, "values": values} for label in ("uint8", "int16") for values in ("ties", "special", "any")),
         *({"dtype": "uint8", "zero_point": zero} for zero in ("none", "least", "most")),
         *({"axis": axis, "values": "any"} for axis in (1, -1)),
+        *({"rounding": "away_from_zero", "values": one, "dtype": of} for one in ("ties", "any") for of in ("int8", "int16")),
         {"axis": 0, "rank": 1},
         {"axis": 1, "dtype": "int32", "zero_point": "none"},
         {"axis": -1, "values": "ties", "channels": 17},
