@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dovetail import DType
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import BinaryOperation, ElementwiseBinary
+from dovetail.layers import BinaryOperation, Cast, ElementwiseBinary
 
 from .call import Call
 
@@ -39,6 +39,36 @@ def multiplied(x: Whole, factor: float) -> Whole:
     half = (1 << right) >> 1
     found: Whole = np.where(product >= 0, (product + half) >> right, -((-product + half) >> right))
     return found
+
+
+def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str) -> OutputSlot:
+    """Add layers that multiply plain integers of 64 bits as `multiplied` does.
+
+    Args:
+        call: The operator.
+        x: Integers that fit 32 bits.
+        multiplier: Below 2^31.
+        shift: The factor is multiplier * 2^(shift - 31); at most 0.
+        part: What the layers are called.
+    """
+    wide, right = DType.INT64, -shift
+    product = combined(call, BinaryOperation.MUL, x, number(call, multiplier, wide, f"{part}_factor"), f"{part}_product")
+    product = raised(call, product, 1 << 30, f"{part}_rounded")
+    found = combined(call, BinaryOperation.SHIFT_RIGHT, product, number(call, 31, wide, f"{part}_unit"), f"{part}_high")
+    if not right:
+        return found
+    # Halves go away from zero: those of negative numbers down.
+    sign = combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, 63, wide, f"{part}_top"), f"{part}_sign")
+    found = combined(call, BinaryOperation.ADD, found, sign, f"{part}_signed")
+    found = raised(call, found, 1 << (right - 1), f"{part}_half")
+    return combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, right, wide, f"{part}_places"), part)
+
+
+def limited(call: Call, x: OutputSlot, dtype: DType) -> OutputSlot:
+    """Add layers that cut plain integers off to the range of a type, which the result has."""
+    for operation, limit in zip((BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM), dtype.limits, strict=True):
+        x = combined(call, operation, x, number(call, int(limit), call.dtype_of(x), f"{operation}_limit"), operation)
+    return call.add(Cast(dtype=dtype), x)
 
 
 def combined(call: Call, operation: BinaryOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:

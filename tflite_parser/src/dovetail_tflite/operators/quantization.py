@@ -7,7 +7,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, Cast, Dequantize, TieRounding
 
 from ..call import Call
-from ..fixed_point import combined, multiplier_of, number, raised
+from ..fixed_point import combined, limited, multiplier_of, number, raised
 from ..registry import operator
 from ..tables import add_table, has_table, requantized
 from ..unsupported import Unsupported
@@ -50,9 +50,7 @@ def _requantized(call: Call, x: OutputSlot, mine: Quantization) -> OutputSlot:
     product = raised(call, combined(call, BinaryOperation.MUL, whole, factor, "product"), 1 << 30, "rounded")
     result = combined(call, BinaryOperation.SHIFT_RIGHT, product, number(call, 31, DType.INT64, "unit"), "quotient")
     result = raised(call, result, theirs.zero_point[0], "shifted")
-    for operation, limit in zip((BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM), stated.dtype.limits, strict=True):
-        result = combined(call, operation, result, number(call, int(limit), DType.INT64, f"{operation}_limit"), operation)
-    return call.add(Cast(dtype=stated.dtype), result)
+    return limited(call, result, stated.dtype)
 
 
 @operator("DEQUANTIZE", newest=8)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dovetail import DType
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ArgFunction, ArgMinMax, Cast, CumulativeSum, Reduce, ReduceFunction, TopK
 
 from ..call import Call
+from ..fixed_point import limited, multiplier_of, scaled
 from ..registry import operator
+from ..words import are_words
 
 _REDUCTIONS = {
     "MEAN": ReduceFunction.MEAN,
@@ -32,8 +36,35 @@ def reduction(call: Call) -> OutputSlot:
         descriptor = Reduce(function=function, keep_dims=keep_dims, empty_means_none=True)
         return call.add_real(descriptor, x, call.input(1))
     descriptor = Reduce(function=function, axes=axes, keep_dims=keep_dims)
+    count = _count(call, x, axes)
+    if function is ReduceFunction.MEAN and are_words(call, x) and count:
+        return _mean_of_words(call, x, descriptor, count)
     # A product of many factors has no fixed point: its scale would be a power of theirs.
     return (call.add_real if function is ReduceFunction.PROD else call.add_fixed)(descriptor, x)
+
+
+def _count(call: Call, x: OutputSlot, axes: Sequence[int]) -> int:
+    """Return how many elements a result is of; 0 if that is not known yet."""
+    return math.prod(call.size_of(x, axis) or 0 for axis in axes)
+
+
+def _mean_of_words(call: Call, x: OutputSlot, mean: Reduce, count: int) -> OutputSlot:
+    """Divide sums of 32 bits by their number and by the ratio of the scales, all in one factor.
+
+    Source: reference_ops::QuantizedMeanOrSum.
+    """
+    mine, theirs = call.quantization_of(x), call.outputs[0].quantization
+    assert mine is not None
+    assert theirs is not None  # `are_words` saw both
+    multiplier, shift = multiplier_of(mine.scale[0] / theirs.scale[0])
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    multiplier, shift = (multiplier << bits) // count, shift - bits
+    if shift > 0:  # which no converter makes
+        return call.add_real(mean, x)
+    whole = call.add(Cast(dtype=DType.INT32), x, part="whole")
+    total = call.add(replace(mean, function=ReduceFunction.SUM), whole, part="total")
+    wide = call.add(Cast(dtype=DType.INT64), total, part="wide")
+    return limited(call, scaled(call, wide, multiplier, shift, "mean"), DType.INT16)
 
 
 def _axes(call: Call, x: OutputSlot) -> tuple[int, ...] | None:
