@@ -304,6 +304,11 @@ def _convolution_3d(call: OneCall) -> None:
     call.give(inputs, {"stride_d": 1, **_STEPS})
 
 
+def _transposed_3d(call: OneCall) -> None:
+    inputs = [call.constant([1, 3, 4, 4, 3]), call.weights(2, 2, 2, 3, 2), call.x(1, 3, 4, 4, 2), call.bias(3)]
+    call.give(inputs, {"stride_d": 1, **_STEPS})
+
+
 def _embedding(call: OneCall) -> None:
     call.give([call.constant([1, 0]), call.weights(4, 3) if call.is_hybrid else call.elements(4, 3)])
 
@@ -334,6 +339,7 @@ CALLS: dict[str, Maker] = {
         [call.constant([1, 8, 8, 3]), call.weights(3, 2, 2, 2), call.x(*_IMAGE)], {"stride_w": 2, "stride_h": 2}
     ),
     "CONV_3D": _convolution_3d,
+    "CONV_3D_TRANSPOSE": _transposed_3d,
     # -- detection
     "custom:TFLite_Detection_PostProcess": _detection,
     # -- elementwise
@@ -422,7 +428,7 @@ CALLS: dict[str, Maker] = {
 """How each operator is called, by families as in `dovetail_tflite.operators`."""
 
 _MULTIPLYING = (
-    "CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV CONV_3D FULLY_CONNECTED BATCH_MATMUL EMBEDDING_LOOKUP "
+    "CONV_2D DEPTHWISE_CONV_2D TRANSPOSE_CONV CONV_3D CONV_3D_TRANSPOSE FULLY_CONNECTED BATCH_MATMUL EMBEDDING_LOOKUP "
     "UNIDIRECTIONAL_SEQUENCE_LSTM LSTM BIDIRECTIONAL_SEQUENCE_LSTM UNIDIRECTIONAL_SEQUENCE_RNN RNN "
     "BIDIRECTIONAL_SEQUENCE_RNN SVDF"
 )

@@ -169,3 +169,57 @@ def test_hostile_windows(operator: str, changed: dict[str, int]) -> None:
     data, _ = made(operator, [floats(1, 4, 4, 1), constant(floats(1, 2, 2, 1))], [Stated(np.float32, (1, 3, 3, 1))], options)
     with pytest.raises(DovetailError):
         parse(data)
+
+
+@pytest.mark.parametrize(
+    ("same", "strides", "dilations", "sizes"),
+    [
+        (True, (2, 1, 2), (1, 1, 1), (3, 4, 5)),
+        (True, (3, 2, 1), (2, 1, 1), (5, 3, 2)),
+        (False, (1, 2, 3), (1, 1, 2), (6, 5, 9)),
+        (False, (2, 1, 1), (2, 2, 1), (7, 4, 4)),
+    ],
+)
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_transposed_volumes(
+    same: bool, strides: tuple[int, ...], dilations: tuple[int, ...], sizes: tuple[int, ...], with_bias: bool
+) -> None:
+    """Each element of the input adds the filters to the result."""
+    kernel = (2, 2, 3)
+    placed = [bounds(*one, same) for one in zip(sizes, kernel, strides, dilations, strict=True)]
+    x, weights, bias = floats(2, *(count for count, _ in placed), 3), floats(*kernel, 4, 3), floats(4)
+    expected = np.zeros((2, *sizes, 4))
+    for place in np.ndindex(x.shape[1:4]):
+        for tap in np.ndindex(kernel):
+            at = [
+                p * stride + t * dilation - before
+                for p, t, stride, dilation, (_, before) in zip(place, tap, strides, dilations, placed, strict=True)
+            ]
+            if all(0 <= position < size for position, size in zip(at, sizes, strict=True)):
+                expected[(slice(None), *at)] += x[(slice(None), *place)].astype(np.float64) @ weights[tap].T
+    expected = np.maximum(expected + bias if with_bias else expected, 0)
+    options = {"padding": 0 if same else 1, "fused_activation_function": 1}
+    for axis, stride, dilation in zip("dhw", strides, dilations, strict=True):
+        options[f"stride_{axis}"], options[f"dilation_{axis}_factor"] = stride, dilation
+    sources = [constant(np.asarray(expected.shape, np.int32)), constant(weights), x, *([constant(bias)] if with_bias else [])]
+    (found,) = run("CONV_3D_TRANSPOSE", sources, [Stated(np.float32, expected.shape)], options)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "options", "said"),
+    [
+        ((1 << 20, 1, 1, 1, 1), {}, "1048576 slices"),
+        ((2, 2, 2, 1, 3), {}, "see 3 of 1 channels"),
+        ((2, 2, 2, 1, 1), {"stride_d": 0}, "strides"),
+        ((2, 2, 2, 1), {}, "five axes"),
+    ],
+)
+def test_hostile_transposed_volumes(shape: tuple[int, ...], options: dict[str, int], said: str) -> None:
+    plain = {"padding": 1} | {
+        f"{name}_{axis}{end}": 1 for name, end in (("stride", ""), ("dilation", "_factor")) for axis in "dhw"
+    }
+    sources = [constant(np.asarray([1, 3, 3, 3, 1], np.int32)), Held(np.zeros(shape, np.float32)), floats(1, 2, 2, 2, 1)]
+    data, _ = made("CONV_3D_TRANSPOSE", sources, [Stated(np.float32, (1, 3, 3, 3, 1))], plain | options)
+    with pytest.raises(ModelError, match=said):
+        parse(data)

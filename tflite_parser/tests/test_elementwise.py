@@ -152,3 +152,10 @@ def test_no_inputs() -> None:
     data, _ = made("ADD_N", [], [Stated(np.float32, (1,))])
     with pytest.raises(ModelError, match="ADD_N"):
         parse(data)
+
+
+@pytest.mark.parametrize(("operator", "dtype"), [("ATAN2", np.int32), ("ATAN2", np.int8), ("BITWISE_XOR", np.float32)])
+def test_types_that_an_operator_does_not_have(operator: str, dtype: type) -> None:
+    data, _ = made(operator, [np.ones(2, dtype), np.ones(2, dtype)], [Stated(dtype, (2,))])
+    with pytest.raises(ModelError, match=f"{operator}.* reads {np.dtype(dtype)}, expected"):
+        parse(data)

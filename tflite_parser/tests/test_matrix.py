@@ -78,3 +78,12 @@ def test_weights_that_do_not_fit() -> None:
         data, _ = made("FULLY_CONNECTED", [np.ones((1, 4), np.float32), weights], [Stated(np.float32, (1, 4))])
         with pytest.raises(DovetailError):
             parse(data)
+
+
+def test_bytes_give_integers_of_32_bits() -> None:
+    """They are multiplied as they are, whatever they and the result stand for."""
+    a, b = RNG.integers(-128, 128, (2, 3, 40)).astype(np.int8), RNG.integers(-128, 128, (2, 5, 40)).astype(np.int8)
+    options = {"adj_x": False, "adj_y": True}
+    stated = Stated(np.int32, (2, 3, 5), (0.125, 0))
+    (found,) = run("BATCH_MATMUL", [Held(a, (0.5, 3)), Held(b, (0.25, -4))], [stated], options, version=3)
+    np.testing.assert_array_equal(found, a.astype(np.int64) @ b.astype(np.int64).swapaxes(1, 2))

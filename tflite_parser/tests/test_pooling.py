@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from one_operator import Held, Stated, made, real, run, steps_apart
 
-from dovetail import DovetailError
+from dovetail import DovetailError, ModelError
 from dovetail_tflite import parse
 
 WINDOW = {"padding": 1, "stride_h": 2, "stride_w": 2, "filter_height": 2, "filter_width": 2}
@@ -60,4 +60,10 @@ def test_root_of_the_mean_of_squares_fused() -> None:
 def test_hostile_windows(changed: dict[str, int]) -> None:
     data, _ = made("MAX_POOL_2D", [np.ones((1, 4, 4, 1), np.float32)], [Stated(np.float32, (1, 2, 2, 1))], WINDOW | changed)
     with pytest.raises(DovetailError):
+        parse(data)
+
+
+def test_roots_of_squares_are_of_floats() -> None:
+    data, _ = made("L2_POOL_2D", [np.ones((1, 2, 2, 1), np.int8)], [Stated(np.int8, (1, 1, 1, 1))], WINDOW)
+    with pytest.raises(ModelError, match="reads int8, expected floats"):
         parse(data)

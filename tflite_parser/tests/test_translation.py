@@ -224,6 +224,13 @@ def test_an_input_that_is_left_out() -> None:
     assert "lacks its input 0" in malformed(model)
 
 
+def test_an_operator_that_gives_nothing() -> None:
+    model = Model()
+    graph = model.main
+    graph.operator("ABS", [graph.input("x", np.float32, (2,))], [])
+    assert "operator ABS (version 1) of 'abs_0' has no outputs" in malformed(model)
+
+
 def test_an_output_that_is_left_out() -> None:
     model = Model()
     model.main.input("x", F32, ONE)

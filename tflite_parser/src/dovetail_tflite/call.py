@@ -376,6 +376,16 @@ class Call:
 
     # -- giving up ---------------------------------------------------------------------------------
 
+    def require_floats(self, *slots: OutputSlot) -> None:
+        """Refuse integers where TensorFlow Lite has floats alone.
+
+        Raises:
+            ModelError: A slot is of another type.
+        """
+        for slot in slots:
+            if not self.dtype_of(slot).is_float:
+                raise self.malformed(f"reads {self.dtype_of(slot)}, expected floats")
+
     def check_affordable(self, count: int, what: str, itemsize: int = 8) -> None:
         """Refuse to make a constant of more elements than any real model needs.
 

@@ -232,6 +232,8 @@ class Translation:
         if code.name in OF_RESOURCES and not code.is_custom:
             return self._translate_resource(scope, code.name, _options(table), numbers, outputs, reader)
         known = self._found(code)
+        if not outputs and code.name not in _WITHOUT_RESULTS and not code.is_custom:
+            raise malformed(f"operator {code.name} (version {code.version}) of {label!r} has no outputs", node=label)
         slots = [self._slot(scope, number, reader) for number in numbers]
         declared = [scope.known.get(number) for number in numbers]
         results = [self._tensor(scope, number) for number in outputs]
@@ -376,6 +378,10 @@ class Translation:
 
     def _malformed(self, found: str) -> ModelError:
         return malformed(f"{self._file.origin} {found}")
+
+
+_WITHOUT_RESULTS = ("IF", "WHILE", "CALL")
+"""Operators that give as much as their subgraphs do."""
 
 
 def _indices(table: Table, name: str) -> list[int]:

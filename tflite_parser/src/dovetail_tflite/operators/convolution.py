@@ -11,10 +11,12 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.graph.tensor import DataLayout
 from dovetail.layers import (
     AutoPadding,
+    BinaryOperation,
     Concat,
     Convolution2d,
     DepthwiseConvolution2d,
     Dequantize,
+    ElementwiseBinary,
     FusedActivation,
     Pad,
     Permute,
@@ -116,7 +118,7 @@ def _padded(
         if step < 1:
             raise call.malformed(f"has stride {step}")
         same = descriptor.auto_padding is AutoPadding.SAME_UPPER
-        first = max((-(-wanted // step) - 1) * step + window - wanted, 0) // 2 if same else 0
+        first = _before(wanted, step, window, same=same)
         left_over = (size - 1) * step + window - first - wanted
         before.append(first)
         after.append(max(left_over, 0))
@@ -128,6 +130,11 @@ def _padded(
         output_size=None,
         auto_padding=AutoPadding.EXPLICIT,
     )
+
+
+def _before(wanted: int, step: int, window: int, *, same: bool) -> int:
+    """Return what is cut off before the result of a transposed convolution along an axis."""
+    return max((-(-wanted // step) - 1) * step + window - wanted, 0) // 2 if same else 0
 
 
 # -- volumes ---------------------------------------------------------------------------------------
@@ -155,6 +162,86 @@ def convolution_3d(call: Call) -> OutputSlot:
     return call.add(Reshape(shape=(-1, *result)), planes)
 
 
+@operator("CONV_3D_TRANSPOSE")
+def transpose_convolution_3d(call: Call) -> OutputSlot:
+    """Translate a transposed convolution over volumes, with filters [d, h, w, O, C].
+
+    Each slice becomes as many images as filters have slices; these are laid where they belong
+    along the depth, and added up.
+    """
+    shape, x, weights = _result_shape(call), call.input(2), call.input(1)
+    if len(shape) != 5 or call.rank_of(x) != 5 or call.rank_of(weights) != 5:
+        raise call.malformed("has no volumes of five axes")
+    _, depth, height, width, channels = _known_sizes(call, x)
+    taps, rows, columns, filters, seen = [call.size_of(weights, axis) or 0 for axis in range(5)]
+    steps, gaps = ([call.option(f"{name}_{axis}{end}") for axis in "dhw"] for name, end in _STEPS_AND_GAPS)
+    if seen != channels or min(*steps, *gaps, taps, rows, columns, filters) < 1:
+        raise call.malformed(f"has filters that see {seen} of {channels} channels, strides {steps}, dilations {gaps}")
+    _check_taps(taps)
+    same = call.auto_padding()
+    flat = TransposeConvolution2d(
+        stride=(steps[1], steps[2]),
+        dilation=(gaps[1], gaps[2]),
+        auto_padding=same,
+        output_size=(shape[2], shape[3]),
+        layout=DataLayout.NHWC,
+    )
+    flat = _padded(call, flat, (height, width), (gaps[1] * (rows - 1) + 1, gaps[2] * (columns - 1) + 1))
+    images = call.add(Reshape(shape=(-1, height, width, channels)), x, part="images")
+    behind = call.add(Permute(permutation=(0, 3, 1, 2, 4)), weights, part="filters")
+    laid = call.add(Reshape(shape=(taps * filters, rows, columns, channels)), behind, part="weights")
+    planes = call.add(flat, images, laid, part="planes")
+    apart = call.add(Reshape(shape=(-1, depth, shape[2] * shape[3], taps, filters)), planes, part="apart")
+    first = _before(shape[1], steps[0], gaps[0] * (taps - 1) + 1, same=same is AutoPadding.SAME_UPPER)
+    result = _added_along_depth(call, apart, depth, steps[0], gaps[0], taps)
+    result = _cut(call, result, first, shape[1], depth * steps[0] + gaps[0] * (taps - 1))
+    bias, volume = call.optional(3), Reshape(shape=(-1, *shape[1:4], filters))
+    if bias is None:
+        return call.activated(call.add(volume, result))
+    result = call.add(volume, result, part="volume")
+    return call.activated(call.add(ElementwiseBinary(operation=BinaryOperation.ADD), result, bias))
+
+
+_MOST_TAPS = 1000
+"""Slices of a filter, each of which becomes layers of its own."""
+
+
+def _check_taps(taps: int) -> None:
+    if taps > _MOST_TAPS:
+        raise Unsupported(f"its filters have {taps} slices")
+
+
+_STEPS_AND_GAPS = (("stride", ""), ("dilation", "_factor"))
+"""How options of the three axes begin and end."""
+
+
+def _added_along_depth(call: Call, apart: OutputSlot, depth: int, step: int, gap: int, taps: int) -> OutputSlot:
+    """Lay the slices [N, depth, pixels, tap, O] of each tap where they belong, and add these up."""
+    pixels, filters = call.size_of(apart, 2), call.size_of(apart, 4)
+    total = None
+    for tap in range(taps):
+        slices = call.add(StridedSlice(begin=(tap,), end=(tap + 1,), axes=(3,), stride=(1,)), apart, part=f"tap{tap}")
+        if step > 1:
+            slices = call.add(Pad(before=(0, 0, 0, 0, 0), after=(0, 0, 0, step - 1, 0)), slices, part=f"spread{tap}")
+        # The zeros behind a slice stand for those that the stride steps over.
+        order = call.add(Permute(permutation=(0, 1, 3, 2, 4)), slices, part=f"order{tap}")
+        line = call.add(Reshape(shape=(-1, depth * step, pixels or 0, filters or 0)), order, part=f"line{tap}")
+        place = Pad(before=(0, tap * gap, 0, 0), after=(0, (taps - 1 - tap) * gap, 0, 0))
+        line = call.add(place, line, part=f"placed{tap}")
+        added = ElementwiseBinary(operation=BinaryOperation.ADD)
+        total = line if total is None else call.add(added, total, line, part=f"sum{tap}")
+    assert total is not None  # there is a tap
+    return total
+
+
+def _cut(call: Call, line: OutputSlot, first: int, wanted: int, there: int) -> OutputSlot:
+    """Take so many slices from the first one on; what is not there is zero."""
+    missing = first + wanted - there
+    if missing > 0:
+        line = call.add(Pad(before=(0, 0, 0, 0), after=(0, missing, 0, 0)), line, part="longer")
+    return call.add(StridedSlice(begin=(first,), end=(first + wanted,), axes=(1,), stride=(1,)), line, part="cut")
+
+
 def _known_sizes(call: Call, slot: OutputSlot) -> list[int]:
     """Return all sizes but the first, which may be open and is then 0."""
     found = [call.size_of(slot, axis) for axis in range(call.rank_of(slot))]
@@ -165,6 +252,7 @@ def _known_sizes(call: Call, slot: OutputSlot) -> list[int]:
 
 def _neighbours(call: Call, x: OutputSlot, depth: int, taps: int) -> OutputSlot:
     """Join, for each position of the filters along the depth, the slices that they see."""
+    _check_taps(taps)
     stride, dilation = call.option("stride_d"), call.option("dilation_d_factor")
     if min(stride, dilation, depth, taps) < 1:
         raise call.malformed(f"has stride {stride}, dilation {dilation}, depth {depth} and {taps} taps along it")

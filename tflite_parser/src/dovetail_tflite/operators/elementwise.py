@@ -85,7 +85,11 @@ def order(call: Call) -> OutputSlot:
 @operator(*_BITS)
 def bits(call: Call) -> OutputSlot:
     """Translate a function of the bits of integers."""
-    return call.add(ElementwiseBinary(operation=_BITS[call.op]), call.input(0), call.input(1))
+    a, b = call.input(0), call.input(1)
+    for slot in (a, b):
+        if call.dtype_of(slot).is_float:
+            raise call.malformed(f"reads {call.dtype_of(slot)}, expected integers")
+    return call.add(ElementwiseBinary(operation=_BITS[call.op]), a, b)
 
 
 @operator("FLOOR_DIV", newest=3)
@@ -119,6 +123,7 @@ def angle(call: Call) -> OutputSlot:
     without overflow; comparisons tell which.
     """
     y, x = call.input(0), call.input(1)
+    call.require_floats(y, x)
     high, wide = (_applied(call, UnaryOperation.ABS, slot, part) for slot, part in ((y, "height"), (x, "width")))
     small = _combined(call, BinaryOperation.MINIMUM, high, wide, "small")
     large = _combined(call, BinaryOperation.MAXIMUM, high, wide, "large")

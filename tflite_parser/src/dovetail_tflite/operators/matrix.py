@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dovetail import DType
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import FullyConnected, MatMul, Reshape
+from dovetail.layers import Cast, FullyConnected, MatMul, Reshape
 
 from ..call import Call
 from ..hybrid import rounded
@@ -33,6 +34,10 @@ def batch_matmul(call: Call) -> OutputSlot:
     """Translate a product of matrices."""
     a, b = call.input(0), call.input(1)
     descriptor = MatMul(transpose_a=call.option("adj_x"), transpose_b=call.option("adj_y"))
+    if call.outputs[0].dtype is DType.INT32 and call.dtype_of(a) is DType.INT8 and call.dtype_of(b) is DType.INT8:
+        # The integers as they are, whatever they stand for (BatchMatMul of int8 to int32).
+        wide = [call.add(Cast(dtype=DType.INT32), slot, part=part) for slot, part in ((a, "a"), (b, "b"))]
+        return call.add(descriptor, *wide)
     if call.dtype_of(a) is call.dtype_of(b):
         return call.add_fixed(descriptor, a, b)
     a = rounded(call, a, b, (-2 if descriptor.transpose_a else -1,), asymmetric=call.option("asymmetric_quantize_inputs"))

@@ -26,6 +26,7 @@ def max_pool(call: Call) -> OutputSlot:
 def l2_pool(call: Call) -> OutputSlot:
     """Translate the root of the mean of squares."""
     x = call.input(0)
+    call.require_floats(x)
     squares = call.add(ElementwiseBinary(operation=BinaryOperation.MUL), x, x, part="squares")
     means = call.add(_window(call, PoolingFunction.AVERAGE), squares, part="means")
     return call.activated(call.add(ElementwiseUnary(operation=UnaryOperation.SQRT), means))
