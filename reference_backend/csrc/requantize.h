@@ -68,6 +68,20 @@ static inline int32_t requantize(int32_t x, requantization by)
     return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_multiply(shifted, by.multiplier), right);
 }
 
+/* The same of sums of 64 bits, which layers of 16-bit integers have: of the multiplier 15 bits are
+ * kept, and ties go up. */
+static inline int32_t requantize_wide(int64_t x, requantization by)
+{
+    int64_t multiplier = by.multiplier < 0x7FFF0000 ? (by.multiplier + (1 << 15)) >> 16 : 0x7FFF;
+    int shift = 15 - by.shift;
+    if (shift < 1) { /* undefined in TensorFlow Lite: a step of the sums is 2^14 steps of the result */
+        double value = ldexp((double)x * (double)multiplier, -shift);
+        return value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : (int32_t)value;
+    }
+    uint64_t product = (uint64_t)x * (uint64_t)multiplier + ((uint64_t)1 << (shift - 1));
+    return (int32_t)((int64_t)product >> shift);
+}
+
 /* x times a real factor, rounded to nearest, ties away from zero, and clamped after adding the zero
  * point. Fully connected layers alone: LiteRT's reference kernel of these scales in double, as its
  * results next to ties show (2.3.0). */
@@ -80,4 +94,10 @@ static inline int32_t rescale(int32_t x, double factor, int32_t zero, int32_t lo
 static inline int32_t clamp_int32(int32_t x, int32_t low, int32_t high)
 {
     return x < low ? low : x > high ? high : x;
+}
+
+static inline int32_t clamp_sum(int32_t x, int32_t zero, int32_t low, int32_t high)
+{
+    int64_t sum = (int64_t)x + zero;
+    return sum < low ? low : sum > high ? high : (int32_t)sum;
 }

@@ -31,8 +31,12 @@ class Maker(Network):
         quantization = QUANTIZATION if quantized and dtype in QUANTIZED else None
         return self.input(self.unique_name("x"), shape, dtype, quantization)
 
-    def product(self, dtype, x, weights, filters):
+    def product(self, dtype, x, weights, filters, *, of_words=False):
         """Operands and keywords of a layer with weights and bias."""
+        if of_words and dtype is DType.INT16:
+            pairs = ((x, dtype), (weights, DType.INT8))
+            operands = [self.input(self.unique_name("x"), shape, of, QUANTIZATION) for shape, of in pairs]
+            return [*operands, self.tensor(DType.INT64, filters)], {"quantization": QUANTIZATION}
         quantized = dtype in QUANTIZED
         operands = [self.tensor(dtype, *shape, quantized=True) for shape in (x, weights)]
         operands.append(self.tensor(DType.INT32 if quantized else dtype, filters))
@@ -40,17 +44,17 @@ class Maker(Network):
 
 
 def convolution(net, d):
-    operands, keywords = net.product(d, (1, 4, 5, 5), (6, 2, 3, 3), 6)
+    operands, keywords = net.product(d, (1, 4, 5, 5), (6, 2, 3, 3), 6, of_words=True)
     return net.convolution2d(*operands, groups=2, **keywords)
 
 
 def depthwise(net, d):
-    operands, keywords = net.product(d, (1, 4, 5, 5), (8, 1, 3, 3), 8)
+    operands, keywords = net.product(d, (1, 4, 5, 5), (8, 1, 3, 3), 8, of_words=True)
     return net.depthwise_convolution2d(*operands, **keywords)
 
 
 def transposed(net, d):
-    operands, keywords = net.product(d, (1, 4, 5, 5), (4, 2, 3, 3), 2)
+    operands, keywords = net.product(d, (1, 4, 5, 5), (4, 2, 3, 3), 2, of_words=True)
     return net.add(TransposeConvolution2d(stride=(2, 2)), *operands, **keywords).output
 
 

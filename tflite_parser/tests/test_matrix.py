@@ -87,3 +87,21 @@ def test_bytes_give_integers_of_32_bits() -> None:
     stated = Stated(np.int32, (2, 3, 5), (0.125, 0))
     (found,) = run("BATCH_MATMUL", [Held(a, (0.5, 3)), Held(b, (0.25, -4))], [stated], options, version=3)
     np.testing.assert_array_equal(found, a.astype(np.int64) @ b.astype(np.int64).swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("dtype", [np.int16, np.int8])
+def test_products_of_words(dtype: type) -> None:
+    """The factor is formed in float32, and of its multiplier 15 bits are kept; ties go up."""
+    limits = np.iinfo(dtype)
+    a = RNG.integers(-32768, 32768, (2, 3, 20)).astype(np.int16)
+    b = RNG.integers(limits.min, limits.max, (2, 20, 5)).astype(dtype)
+    mine, other = np.float32(0.0003), np.float32(0.0007)
+    theirs = np.float32(0.0003 * 0.0007 * 10 * limits.max)
+    fraction, shift = np.frexp(np.float64(mine * other) / np.float64(theirs))
+    short = (int(np.floor(fraction * 2**31 + 0.5)) + (1 << 15)) >> 16
+    total = a.astype(np.int64) @ b.astype(np.int64)
+    expected = (total * short + (1 << (14 - int(shift)))) >> (15 - int(shift))
+    sources = [Held(a, (float(mine), 0)), Held(b, (float(other), 0))]
+    stated = Stated(np.int16, (2, 3, 5), (float(theirs), 0))
+    (found,) = run("BATCH_MATMUL", sources, [stated], {"adj_x": False, "adj_y": False}, version=4)
+    np.testing.assert_array_equal(found, np.clip(expected, -32768, 32767))

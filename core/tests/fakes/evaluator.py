@@ -72,6 +72,8 @@ def compute_real(layer: Layer, inputs: list[Any]) -> Array:
         return pooled(d, x)
     if isinstance(d, layers.GlobalPooling):
         return x.mean(d.layout.spatial_axes(x.ndim), keepdims=True)
+    if isinstance(d, layers.MatMul):
+        return x @ np.asarray(inputs[1], np.float64)
     found = d.evaluate(layer.input_infos, [x])
     assert found is not None, d
     return np.asarray(found[0])

@@ -121,7 +121,8 @@ class Convolution2d(_Windowed, kind="dovetail.Convolution2d"):
 
     Inputs: images [N, C, H, W] (NCHW) or [N, H, W, C]; weights [O, C / groups, h, w] or [O, h, w, C
     / groups]; bias [O]. With int8 or uint8 images: integer weights, int32 bias, quantization on
-    every slot (TensorFlow Lite's rules).
+    every slot (TensorFlow Lite's rules). With int16 images: int8 weights, and sums of 64 bits with
+    an int64 bias or none, or of 32 bits with an int32 bias.
     """
 
     groups: int = 1

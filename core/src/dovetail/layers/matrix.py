@@ -9,7 +9,7 @@ from ..graph.descriptor import Descriptor, Infos, descriptor_class
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import differ
-from ..graph.tensor import Quantization, TensorInfo
+from ..graph.tensor import DType, Quantization, TensorInfo
 from .activation import FusedActivation
 from .arguments import Operand
 from .shape_rules import (
@@ -58,7 +58,9 @@ class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
 class MatMul(Descriptor, kind="dovetail.MatMul"):
     """Product of the last two axes, the others broadcast (NumPy's matmul rules, rank 1 included).
 
-    The transposes swap the last two axes of an operand of rank >= 2 first.
+    The transposes swap the last two axes of an operand of rank >= 2 first. Of int8, uint8 and int16
+    with a quantization on every slot the real numbers are multiplied (TensorFlow Lite's rules), of
+    int16 also by int8.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("a", "b")
@@ -70,7 +72,9 @@ class MatMul(Descriptor, kind="dovetail.MatMul"):
 
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         a, b = present(inputs, 0), present(inputs, 1)
-        dtype = require_same_dtype([a, b])
+        # Words may be multiplied by bytes, where both stand for real numbers.
+        mixed = (a.dtype, b.dtype) == (DType.INT16, DType.INT8) and None not in (a.quantization, b.quantization)
+        dtype = a.dtype if mixed else require_same_dtype([a, b])
         require_number(a, "operands")
         if a.rank < 1 or b.rank < 1:
             raise shape_error(f"operands {a.shape_text} and {b.shape_text}: a scalar has no matrix product")

@@ -125,6 +125,8 @@ def _reduced_by_option(dtype: DType) -> Step:
     return Step((making,), lambda c: bool(c.assigner.reducing(dtype)))
 
 
+_PRODUCTS = ("Convolution2d", "DepthwiseConvolution2d", "TransposeConvolution2d", "MatMul")
+
 FIX_SIZES: tuple[Step, ...] = (
     Step((Making(lambda c: passes.Validate()),), _always),
     Step((Making(lambda c: passes.DropUnused()),), _optional),
@@ -137,6 +139,7 @@ WITH_SIZES: tuple[Step, ...] = (
     Step((Making(lambda c: passes.InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding)),), _always),
     Step((Making(lambda c: passes.IntegerLayers(c.accepts_integers, c.home)),), lambda c: bool(c.computing_integers)),
     Step((Making(lambda c: passes.InferAndFold(folding=c.folding)),), lambda c: bool(c.computing_integers)),
+    Step((_of(*_PRODUCTS)(lambda c: passes.RealWords(c.home)),), _optional),
     Step(
         (
             Making(lambda c: passes.DropUnused()),

@@ -8,25 +8,28 @@ groups of one channel are summed directly, row by row, for there is no product o
 
 Quantized layers subtract the zero points while packing, sum in int32, and requantize as TensorFlow
 Lite does (tensorflow/lite/kernels/internal/reference/integer_ops/conv.h, and conv.h for uint8).
+Words of 16 bits are summed in double, which holds these sums exactly, and requantized as sums of 64
+bits, unless their bias has 32.
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call, dovetail_tensor, tensor_data
 from dovetail_reference.workloads.activations cimport FusedFunction, apply, fused_function
-from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, UINT8, Element, cancelled, element_of
+from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, INT16, UINT8, Element, cancelled, element_of
 from dovetail_reference.workloads.product cimport DEPTH_AT_ONCE, TILE_COLUMNS, TILE_ROWS, packable, panels_at_once
 from dovetail_reference.workloads.product cimport product_double, product_int32, product_workspace
 from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
+from dovetail_reference.workloads.requantize cimport clamp_sum, requantize_wide
 from dovetail_reference.workloads.walking cimport errand, go_on, new_errand
 from dovetail_reference.workloads.windows cimport fill_windows, windows
 from dovetail_reference.workloads.workload cimport new_workload, state_of, stated_workspace, workload_of
 
-from dovetail import DataLayout
+from dovetail import DataLayout, DType
 from dovetail.layers import DepthwiseConvolution2d, TransposeConvolution2d
 
-from .quantized import clamp_range, is_quantized
+from .quantized import clamp_range, has_words, is_quantized
 
 
 cdef struct State:
@@ -57,6 +60,7 @@ cdef struct State:
     int32_t out_zero
     int32_t low
     int32_t high
+    bint narrow                 # words of 16 bits with a bias of 32: their sums have 32 bits, too
     requantization *factors     # per filter, behind the state; so are the zero points of the weights
     int32_t *weight_zeros
 
@@ -98,6 +102,8 @@ cdef void gather(
             for p in range(TILE_COLUMNS):
                 if packable is float or packable is double:
                     (<double *>panel)[k] = 0.0 if offsets[p] < 0 else <double>images[offsets[p] + c * s.in_channel]
+                elif packable is int16_t:
+                    (<double *>panel)[k] = 0.0 if offsets[p] < 0 else images[offsets[p] + c * s.in_channel] - s.in_zero
                 else:
                     (<uint32_t *>panel)[k] = 0 if offsets[p] < 0 else images[offsets[p] + c * s.in_channel] - s.in_zero
                 k += 1
@@ -123,6 +129,22 @@ cdef void pack_filters(
                     (<uint32_t *>rows)[(tap * s.channels + c) * TILE_ROWS + r] = weights[at] - zero if r < count else 0
 
 
+cdef void pack_wide_filters(
+    const State *s, const int8_t *weights, int64_t first_tap, int64_t taps, int64_t group, int64_t first, int64_t count,
+    double *rows,
+) noexcept nogil:
+    """The same for filters of words, as doubles."""
+    cdef int64_t r, tap, c, at
+    cdef int32_t zero
+    for r in range(TILE_ROWS):
+        zero = s.weight_zeros[group * s.filters + first + r] if r < count else 0
+        for tap in range(taps):
+            for c in range(s.channels):
+                at = group * s.weight_group + (first + r) * s.weight_filter + c * s.weight_channel
+                at += (first_tap + tap) * s.weight_tap
+                rows[(tap * s.channels + c) * TILE_ROWS + r] = weights[at] - zero if r < count else 0.0
+
+
 cdef void store(
     const State *s, const void *sums, const dovetail_tensor *bias, int64_t filter, int64_t rows, int64_t first, int64_t count,
     packable *output
@@ -130,6 +152,7 @@ cdef void store(
     """Finish and write the sums of `rows` filters (over all groups) at `count` pixels."""
     cdef int64_t r, p, at, area = s.at.out_size[0] * s.at.out_size[1]
     cdef int32_t whole
+    cdef int64_t wide
     cdef double value
     for r in range(rows):
         for p in range(count):
@@ -139,6 +162,16 @@ cdef void store(
                 if bias != NULL:
                     value += <double>(<const packable *>tensor_data(bias))[filter + r]
                 output[at] = <packable>apply(&s.activation, value)
+            elif packable is int16_t:
+                wide = <int64_t>(<const double *>sums)[r * TILE_COLUMNS + p]
+                if s.narrow:
+                    wide += (<const int32_t *>tensor_data(bias))[filter + r]
+                    whole = requantize(<int32_t>wide, s.factors[filter + r])
+                else:
+                    if bias != NULL:    # whose sum wraps where TensorFlow Lite's own is undefined
+                        wide = <int64_t>(<uint64_t>wide + <uint64_t>(<const int64_t *>tensor_data(bias))[filter + r])
+                    whole = requantize_wide(wide, s.factors[filter + r])
+                output[at] = <packable>clamp_sum(whole, s.out_zero, s.low, s.high)
             else:
                 whole = (<const int32_t *>sums)[r * TILE_COLUMNS + p]
                 if bias != NULL:
@@ -155,6 +188,8 @@ cdef void pack(
         pack_filters(s, <const float *>weights, first_tap, taps, group, first, count, rows)
     elif s.weights == FLOAT64:
         pack_filters(s, <const double *>weights, first_tap, taps, group, first, count, rows)
+    elif s.images == INT16:
+        pack_wide_filters(s, <const int8_t *>weights, first_tap, taps, group, first, count, <double *>rows)
     elif s.weights == INT8:
         pack_filters(s, <const int8_t *>weights, first_tap, taps, group, first, count, rows)
     else:
@@ -202,7 +237,7 @@ cdef int convolve_deep(
             image = images + (group * s.channels + channel) * s.in_channel
             gather(&part, image, tap, n, first, pixels - first, panel)
             pack(&part, weights + channel * s.weight_channel * weight_bytes, tap, n, group, row, rows, packed)
-            if packable is float or packable is double:
+            if packable is float or packable is double or packable is int16_t:
                 product_double(depth, packed, panel, sums, tap > 0 or channel > 0)
             else:
                 product_int32(depth, <uint32_t *>packed, <uint32_t *>panel, <uint32_t *>sums, tap > 0 or channel > 0)
@@ -238,7 +273,7 @@ cdef int convolve_block(
         pack(s, tensor_data(&call.inputs[1]), 0, taps, group, row, rows, packed)
         for j in range(panels):
             first = begin + j * TILE_COLUMNS
-            if packable is float or packable is double:
+            if packable is float or packable is double or packable is int16_t:
                 product_double(depth, packed, panel + j * depth * TILE_COLUMNS, sums, False)
             else:
                 product_int32(depth, <uint32_t *>packed, <uint32_t *>(panel + j * depth * TILE_COLUMNS), <uint32_t *>sums, False)
@@ -295,6 +330,8 @@ cdef void sum_row(
     for p in range(begin, end):
         if packable is float or packable is double:
             (<double *>sums)[p] += weight * <double>row[((first + p) * s.at.stride[1] + shift) * s.in_pixel]
+        elif packable is int16_t:
+            (<double *>sums)[p] += weight * (row[((first + p) * s.at.stride[1] + shift) * s.in_pixel] - s.in_zero)
         else:
             (<int32_t *>sums)[p] += <int32_t>weight * (row[((first + p) * s.at.stride[1] + shift) * s.in_pixel] - s.in_zero)
 
@@ -349,6 +386,8 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
         return convolve(s, call, <const double *>images, <double *>output)
     if s.images == INT8:
         return convolve(s, call, <const int8_t *>images, <int8_t *>output)
+    if s.images == INT16:
+        return convolve(s, call, <const int16_t *>images, <int16_t *>output)
     return convolve(s, call, <const uint8_t *>images, <uint8_t *>output)
 
 
@@ -362,6 +401,7 @@ cdef void fill_geometry(State *s, object layer) except *:
     cdef int spatial = 2 if nchw else 1
     channels, filters = (x[1], y[1]) if nchw else (x[3], y[3])
     s.biased = layer.input_infos[2] is not None if len(layer.inputs) > 2 else False
+    s.narrow = s.images == INT16 and s.biased and layer.input_infos[2].dtype is DType.INT32
     s.transposed = isinstance(descriptor, TransposeConvolution2d)
     s.batch = x[0]
     s.groups = channels if depthwise else descriptor.groups
@@ -402,8 +442,8 @@ cdef void fill_quantization(State *s, object layer, int64_t filters) except *:
 
 
 def create(layer, dtype):
-    """Return the workload capsule; `dtype` is FLOAT32, FLOAT64, INT8 or UINT8."""
-    cdef bint quantized = is_quantized(layer)
+    """Return the workload capsule; `dtype` is FLOAT32, FLOAT64, INT8, UINT8 or INT16."""
+    cdef bint quantized = is_quantized(layer) or has_words(layer)
     cdef int64_t filters = layer.output_infos[0].sizes[layer.descriptor.layout.channel_axis]
     cdef size_t tail = filters * (sizeof(requantization) + sizeof(int32_t)) if quantized else 0
     capsule = new_workload(execute, sizeof(State) + tail)

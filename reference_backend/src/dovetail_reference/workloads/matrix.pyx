@@ -3,27 +3,27 @@
 One side gives the rows of a tile, the other its columns; which is which only matters for speed, so
 a product with few columns is computed transposed. Transposed operands and broadcast batches are
 strides. float32 and float64 are summed in float64, integers modulo 2^64 (hence modulo their own
-width), quantized layers in int32. LiteRT's reference kernels then scale matrix products in fixed
-point (tflite/kernels/internal/reference/integer_ops/batch_matmul.h) and fully connected layers in
-double.
+width), quantized layers in int32, words of 16 bits in float64, which is exact. LiteRT's reference
+kernels then scale matrix products in fixed point
+(tflite/kernels/internal/reference/integer_ops/batch_matmul.h) and fully connected layers in double.
 """
 
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, dovetail_call, tensor_data
 from dovetail_reference.workloads.activations cimport FusedFunction, apply, fused_function
 from dovetail_reference.workloads.blocks cimport load_wholes, store_wholes
-from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, MAX_RANK, Element, cancelled, element_of
+from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, INT16, MAX_RANK, Element, cancelled, element_of
 from dovetail_reference.workloads.product cimport DEPTH_AT_ONCE, TILE_COLUMNS, TILE_ROWS, packable, panels_at_once
 from dovetail_reference.workloads.product cimport product_double, product_int32, product_int64, product_workspace
-from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of
-from dovetail_reference.workloads.requantize cimport requantize, rescale
+from dovetail_reference.workloads.requantize cimport clamp_int32, clamp_sum, product_scale, requantization, requantization_of
+from dovetail_reference.workloads.requantize cimport requantize, requantize_wide, rescale
 from dovetail_reference.workloads.workload cimport new_workload, state_of, stated_workspace, workload_of
 
 from dovetail.layers import FullyConnected
 
-from .quantized import clamp_range, is_quantized
+from .quantized import clamp_range, has_words, is_quantized
 
 cdef enum:
     AT_ONCE = 64    # integers of a line that are converted at once
@@ -38,6 +38,7 @@ cdef struct Side:
     int64_t line_stride
     int64_t depth_stride
     int64_t batch_steps[MAX_RANK]
+    bint wide               # integers become doubles, which hold sums of words exactly
     const int32_t *zeros    # zero point per line, or NULL for `zero` in all of them
     int32_t zero
 
@@ -88,6 +89,20 @@ cdef void pack_lines(
                 (<uint32_t *>packed)[k * width + j] = <uint32_t>(<int32_t>source[at] - zero) if j < count else 0
 
 
+cdef void pack_wide_lines(
+    const Side *side, const packable *source, int64_t depth, int64_t first, int64_t count, int64_t width, double *packed
+) noexcept nogil:
+    """The same for quantized words, and for what is multiplied by them."""
+    cdef int64_t k, j
+    cdef int32_t zero
+    for k in range(depth):
+        for j in range(width):
+            zero = side.zero if side.zeros == NULL or j >= count else side.zeros[first + j]
+            packed[k * width + j] = (
+                <double>source[(first + j) * side.line_stride + k * side.depth_stride] - zero if j < count else 0.0
+            )
+
+
 cdef void pack_whole_lines(
     const Side *side, const char *source, int64_t depth, int64_t first, int64_t count, int64_t width, int64_t *packed
 ) noexcept nogil:
@@ -125,6 +140,10 @@ cdef void pack(
         pack_lines(side, <const double *>source, depth, first, n, width, packed)
     elif not s.quantized:
         pack_whole_lines(side, source, depth, first, n, width, <int64_t *>packed)
+    elif side.element == INT16:
+        pack_wide_lines(side, <const int16_t *>source, depth, first, n, width, <double *>packed)
+    elif side.wide:
+        pack_wide_lines(side, <const int8_t *>source, depth, first, n, width, <double *>packed)
     elif side.element == INT8:
         pack_lines(side, <const int8_t *>source, depth, first, n, width, packed)
     else:
@@ -147,6 +166,9 @@ cdef void store_tile(
                 if bias != NULL:
                     value += <double>(<const packable *>bias)[which]
                 output[at] = <packable>apply(&s.activation, value)
+            elif packable is int16_t:
+                whole = requantize_wide(<int64_t>sums[r * TILE_COLUMNS + c], s.factors[which])
+                output[at] = <packable>clamp_sum(whole, s.out_zero, s.low, s.high)
             else:
                 whole = (<const int32_t *>sums)[r * TILE_COLUMNS + c]
                 if bias != NULL:
@@ -185,6 +207,8 @@ cdef void store(const State *s, const dovetail_call *call, double *sums, int64_t
         store_whole_tile(s, <int64_t *>sums, <const char *>bias, row, column, output)
     elif s.output == INT8:
         store_tile(s, sums, bias, row, column, <int8_t *>output)
+    elif s.output == INT16:
+        store_tile(s, sums, bias, row, column, <int16_t *>output)
     else:
         store_tile(s, sums, bias, row, column, <uint8_t *>output)
 
@@ -203,7 +227,7 @@ cdef void multiply(
     const State *s, int64_t depth, const double *rows, const double *panel, double *sums, bint more
 ) noexcept nogil:
     """The product of a tile, in the type that the operands were packed to."""
-    if s.output == FLOAT32 or s.output == FLOAT64:
+    if s.output == FLOAT32 or s.output == FLOAT64 or (s.quantized and s.output == INT16):
         product_double(depth, rows, panel, sums, more)
     elif s.quantized:
         product_int32(depth, <const uint32_t *>rows, <const uint32_t *>panel, <uint32_t *>sums, more)
@@ -352,7 +376,7 @@ def quantized_product(layer):
     if isinstance(layer.descriptor, FullyConnected):
         return is_quantized(layer)
     infos = (*layer.input_infos, *layer.output_infos)
-    return is_quantized(layer) and any(info.quantization is not None for info in infos)
+    return has_words(layer) or (is_quantized(layer) and any(info.quantization is not None for info in infos))
 
 
 def create(layer, dtype):
@@ -368,7 +392,8 @@ def create(layer, dtype):
     s.output = s.rows.element = element_of(dtype)
     s.columns.element = element_of(layer.input_infos[1].dtype) if quantized else s.output
     s.itemsize, s.rows.itemsize = dtype.itemsize, dtype.itemsize
-    s.columns.itemsize = 1 if quantized else s.itemsize
+    s.columns.itemsize = layer.input_infos[1].dtype.itemsize if quantized else s.itemsize
+    s.rows.wide = s.columns.wide = quantized and s.output == INT16
     s.columns.input = 1
     s.real_factors = <double *>(s + 1)
     s.factors = <requantization *>(s.real_factors + columns)

@@ -1,13 +1,15 @@
 """The tile kernels of `product.h`, what is packed for them, and how much at once."""
 
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int64_t, uint8_t, uint32_t, uint64_t
 
-# Floats are packed as double, the bytes of quantized tensors as uint32, less their zero point.
+# Floats are packed as double, and so are the words of quantized tensors, less their zero point: it
+# holds their sums exactly. Bytes of quantized tensors are packed as uint32, less their zero point.
 ctypedef fused packable:
     float
     double
     int8_t
     uint8_t
+    int16_t
 
 
 cdef extern from "product.h" nogil:

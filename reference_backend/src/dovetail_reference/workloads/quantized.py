@@ -17,6 +17,12 @@ def is_quantized(layer: Layer) -> bool:
     return info is not None and info.dtype in (DType.INT8, DType.UINT8)
 
 
+def has_words(layer: Layer) -> bool:
+    """True if the layer computes on words of 16 bits that stand for real numbers."""
+    info = layer.input_infos[0]
+    return info is not None and info.dtype is DType.INT16 and info.quantization is not None
+
+
 def integer_range(dtype: DType) -> tuple[int, int]:
     """Least and greatest value of an integer type."""
     return (-(1 << (dtype.bits - 1)), (1 << (dtype.bits - 1)) - 1) if dtype.is_signed else (0, (1 << dtype.bits) - 1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import cast
 
-from dovetail import Quantization
+from dovetail import DType, Quantization
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.tensor import DataLayout
 from dovetail.layers import (
@@ -17,6 +17,7 @@ from dovetail.layers import (
     DepthwiseConvolution2d,
     Dequantize,
     ElementwiseBinary,
+    FullyConnected,
     FusedActivation,
     Pad,
     Permute,
@@ -29,6 +30,7 @@ from ..call import BYTES, Call
 from ..hybrid import rounded
 from ..registry import operator
 from ..unsupported import Unsupported
+from ..words import are_words
 
 _IMAGE = (1, 2, 3)
 """Axes along which all elements are of one image."""
@@ -274,6 +276,12 @@ def _neighbours(call: Call, x: OutputSlot, depth: int, taps: int) -> OutputSlot:
     return call.add(Concat(axis=4), *seen, part="neighbours")
 
 
+def _has_words(call: Call, descriptor: FusedActivation, weights: OutputSlot, bias: OutputSlot | None) -> bool:
+    """Tell whether a kind multiplies words of 16 bits by these weights."""
+    of_sums = bias is None or call.dtype_of(bias) in (DType.INT32, DType.INT64)
+    return of_sums and call.dtype_of(weights) is DType.INT8 and not isinstance(descriptor, FullyConnected)
+
+
 # -- any product with weights ----------------------------------------------------------------------
 
 
@@ -282,9 +290,9 @@ def add_product(
 ) -> OutputSlot:
     """Add a layer that multiplies by weights.
 
-    Bytes are multiplied as integers. Other quantized tensors stand for the real numbers that are
-    multiplied: words of 16 bits, and quantized weights of floats (which TensorFlow Lite calls
-    hybrid).
+    Bytes are multiplied as integers, and so are words of 16 bits by bytes in convolutions. Other
+    quantized tensors stand for the real numbers that are multiplied, such as quantized weights of
+    floats (which TensorFlow Lite calls hybrid).
 
     Args:
         call: The operator.
@@ -297,6 +305,8 @@ def add_product(
     ours, theirs = call.quantization_of(x), call.quantization_of(weights)
     along = theirs is not None and theirs.axis in (None, axis)
     if along and call.are_bytes(x) and call.is_fixed(descriptor) and call.dtype_of(weights) in BYTES:
+        return call.add(descriptor, x, weights, bias)
+    if along and are_words(call, x) and call.is_fixed(descriptor) and _has_words(call, descriptor, weights, bias):
         return call.add(descriptor, x, weights, bias)
     if bias is not None and call.dtype_of(bias).is_integer:
         if ours is None or theirs is None:

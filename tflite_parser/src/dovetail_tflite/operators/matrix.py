@@ -10,6 +10,7 @@ from ..call import Call
 from ..hybrid import rounded
 from ..registry import operator
 from ..unsupported import Unsupported
+from ..words import are_words
 from .convolution import add_product
 
 
@@ -38,7 +39,15 @@ def batch_matmul(call: Call) -> OutputSlot:
         # The integers as they are, whatever they stand for (BatchMatMul of int8 to int32).
         wide = [call.add(Cast(dtype=DType.INT32), slot, part=part) for slot, part in ((a, "a"), (b, "b"))]
         return call.add(descriptor, *wide)
+    if are_words(call, a) and _is_multiplied_by_words(call, b):
+        return call.add(descriptor, a, b)
     if call.dtype_of(a) is call.dtype_of(b):
         return call.add_fixed(descriptor, a, b)
     a = rounded(call, a, b, (-2 if descriptor.transpose_a else -1,), asymmetric=call.option("asymmetric_quantize_inputs"))
     return call.add_real(descriptor, a, b)
+
+
+def _is_multiplied_by_words(call: Call, b: OutputSlot) -> bool:
+    """Tell whether words of 16 bits are multiplied by a slot as integers."""
+    scheme = call.quantization_of(b)
+    return call.dtype_of(b) in (DType.INT16, DType.INT8) and scheme is not None and scheme.axis is None

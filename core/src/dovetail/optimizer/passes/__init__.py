@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .merge_constants import MergeConstants as MergeConstants
     from .merge_reshapes import MergeReshapes as MergeReshapes
     from .permute_as_reshape import PermuteAsReshape as PermuteAsReshape
+    from .real_words import RealWords as RealWords
     from .reduce_float import ReduceFloat as ReduceFloat
     from .remove_identities import RemoveIdentities as RemoveIdentities
     from .share_constants import ShareConstants as ShareConstants
@@ -43,6 +44,7 @@ _MODULES = {
     "merge_constants": ("MergeConstants",),
     "merge_reshapes": ("MergeReshapes",),
     "permute_as_reshape": ("PermuteAsReshape",),
+    "real_words": ("RealWords",),
     "reduce_float": ("ReduceFloat",),
     "remove_identities": ("RemoveIdentities",),
     "share_constants": ("ShareConstants",),

@@ -26,6 +26,7 @@ _Shapes: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
 _QUANTIZATION_B = {
     DType.INT8: Quantization.per_tensor(float(np.float32(0.02)), 6),
     DType.UINT8: Quantization.per_tensor(0.015625, 131),
+    DType.INT16: Quantization.per_tensor(float(np.float32(0.0002)), 0),
 }
 
 
@@ -106,7 +107,7 @@ def _quantized_case(parameters: Parameters, shapes: _Shapes, dtype: DType, rng: 
         a, b, scales = quantized.ties(dtype, dtype, shapes, parameters["inner"], rng)
     else:
         given, weighed = quantized.input_quantization(dtype), _QUANTIZATION_B[dtype]
-        scales = (given, weighed, quantized.result_quantization(weighed, parameters["inner"], dtype))
+        scales = (given, weighed, quantized.result_quantization(weighed, parameters["inner"], dtype, dtype))
         a, b = (quantized.eight_bits(dtype, shape, rng) for shape in shapes)
     expected, bits = quantized.quantized_sums(
         lambda x, y: product(x, y), (a, b), None, scales, 0, dtype, litert=quantized.BATCHED_PRODUCTS
@@ -116,6 +117,8 @@ def _quantized_case(parameters: Parameters, shapes: _Shapes, dtype: DType, rng: 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
     shapes, how = _shapes(parameters), quantized.of_type(parameters["quantization"], dtype)
+    if dtype is DType.INT16:
+        how = parameters["quantization"]
     if shapes is None or math.prod(shapes[0]) * parameters["columns"] * max(math.prod(shapes[1][:-2]), 1) > LARGEST:
         return None
     if how == "per_tensor":

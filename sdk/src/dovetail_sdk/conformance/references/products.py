@@ -25,7 +25,7 @@ WEIGHTED: Mapping[str, Sequence[Any]] = {
     "weights.constant": (True, False),
     "weights.dtype": ("own", "int8", "uint8"),
     "weights quantization": ("per_tensor", "per_axis"),
-    "bias.dtype": ("own", "int32", "float64", "float32", "float16", "bfloat16", None),
+    "bias.dtype": ("own", "int32", "int64", "float64", "float32", "float16", "bfloat16", None),
     "bias.constant": (True, False),
     "activation": tuple(PARAMETERS),
     "quantization": ("per_tensor",),
@@ -62,7 +62,7 @@ def filtering_operator(
         quantities: What governs its own quantities.
         others: Further fields of the operator.
     """
-    dtypes = (*samples.FLOATS, *quantized.EIGHT_BITS)
+    dtypes = (*samples.FLOATS, *quantized.EIGHT_BITS, DType.INT16)
     governed = {**FILTER_QUANTITIES, **WEIGHTED_QUANTITIES, **quantities}
     return Operator(f"dovetail.{kind}", dtypes, {**parameters, **WEIGHTED}, make, governed, **others)
 
@@ -71,6 +71,8 @@ LARGEST = 1 << 22
 """More products than this are not tried: steps over a claim's limit may ask for many."""
 
 _STEPS = 6.0
+_MOST_TERMS = 500
+"""Products of words and bytes that a sum of 32 bits holds, whatever they are."""
 
 
 def operand(dtype: DType, shape: tuple[int, ...], rng: np.random.Generator, scale: float = 1.0) -> Array:
@@ -257,13 +259,20 @@ def _quantized_case(
     dtype: DType,
     rng: np.random.Generator,
 ) -> Case | None:
-    stored = dtype if parameters["weights.dtype"] == "own" else DType.of(parameters["weights.dtype"])
+    are_words = dtype is DType.INT16
+    own = DType.INT8 if are_words else dtype
+    stored = own if parameters["weights.dtype"] == "own" else DType.of(parameters["weights.dtype"])
     how = parameters["weights quantization"]
-    if dtype not in quantized.EIGHT_BITS or stored not in quantized.EIGHT_BITS or function not in CLAMPS:
+    if not (are_words or dtype in quantized.EIGHT_BITS) or stored not in quantized.EIGHT_BITS or function not in CLAMPS:
+        return None
+    wide = are_words and parameters["bias.dtype"] in ("own", "int64")
+    if are_words and (stored is not DType.INT8 or (not wide and layer.terms > _MOST_TERMS)):
         return None
     if parameters["quantization"] != "per_tensor" or how not in ("per_tensor", "per_axis"):
         return None
-    if parameters["bias.dtype"] not in ("own", "int32", None) or (how == "per_axis" and not layer.filters):
+    if parameters["bias.dtype"] not in ("own", "int64" if are_words else "int32", "int32", None) or (
+        how == "per_axis" and not layer.filters
+    ):
         return None
     if parameters["values"] == quantized.TIES:
         if how == "per_axis":
@@ -284,7 +293,7 @@ def _quantized_case(
         bias = samples.led_by(
             np.asarray([maximum, -maximum], np.int32), rng.integers(-maximum, maximum + 1, layer.filters, np.int32)
         )
-        bias *= np.int32(unit)
+        bias = (bias * np.int32(unit)).astype(np.int64 if wide else np.int32)
     expected, bits = quantized.quantized_sums(
         layer.sums, (x, weights), bias, (given, weighed, result), layer.output_axis, dtype, function, litert=layer.litert
     )

@@ -19,17 +19,17 @@ from dovetail.layers import ActivationFunction
 
 from ..cases import Array, Bits
 from .quantized_elementwise import quantized
-from .standards import fixed_point, in_double, is_power_of_two, litert_bits, onnx_bits
+from .standards import fixed_point, in_double, is_power_of_two, litert_bits, onnx_bits, wide_fixed_point
 
 EIGHT_BITS = (DType.INT8, DType.UINT8)
 QUANTIZATIONS = ("per_tensor", "none")
 """What 8-bit integers may stand for, the plain case first.
 
 Other types are not quantized, whatever the parameter says."""
-INPUT_SCALE = float(np.float32(0.05))
-_TYPICAL = 74.0
-"""Root of the mean square of integers spread over 8 bits."""
-_SPREAD = 40.0
+_INPUT_SCALES = {8: float(np.float32(0.05)), 16: float(np.float32(0.0003))}
+_TYPICAL = {8: 74.0, 16: 18918.0}
+"""Root of the mean square of integers spread over so many bits."""
+_SPREAD = {8: 40.0, 16: 8000.0}
 """Quanta in a result's standard deviation: few results saturate, one term is many quanta."""
 
 
@@ -52,7 +52,7 @@ class LitertScaling:
 
 CONVOLUTIONS = LitertScaling(single=(DType.UINT8,))
 """kernel_util.cc, GetQuantizedConvolutionMultipler and PopulateConvolutionQuantizationParams."""
-BATCHED_PRODUCTS = LitertScaling(single=EIGHT_BITS)
+BATCHED_PRODUCTS = LitertScaling(single=(*EIGHT_BITS, DType.INT16))
 FULLY_CONNECTED = LitertScaling(in_double)
 
 
@@ -63,11 +63,16 @@ def of_type(how: str, dtype: DType) -> str:
 
 def input_quantization(dtype: DType) -> Quantization:
     """Quantization of the images or rows."""
-    return Quantization.per_tensor(INPUT_SCALE, -3 if dtype is DType.INT8 else 120)
+    return Quantization.per_tensor(_INPUT_SCALES[dtype.bits], _zero(dtype, -3, 120))
+
+
+def _zero(dtype: DType, signed: int, unsigned: int) -> int:
+    """Return one of these for bytes; words have no zero point."""
+    return 0 if dtype is DType.INT16 else signed if dtype is DType.INT8 else unsigned
 
 
 def _weights_zero(dtype: DType) -> int:
-    return 0 if dtype is DType.INT8 else 131
+    return _zero(dtype, 0, 131)
 
 
 def weights_quantization(dtype: DType, filters: int, axis: int | None, rng: np.random.Generator) -> Quantization:
@@ -82,10 +87,11 @@ def weights_quantization(dtype: DType, filters: int, axis: int | None, rng: np.r
     return Quantization.per_axis(scales.tolist(), [zero] * filters, axis=axis)
 
 
-def result_quantization(weights: Quantization, terms: int, dtype: DType) -> Quantization:
-    """Choose a scale that suits sums of so many products."""
-    scale = INPUT_SCALE * float(np.mean(weights.scale)) * math.sqrt(max(terms, 1)) * _TYPICAL**2 / _SPREAD
-    return Quantization.per_tensor(float(np.float32(scale)), -7 if dtype is DType.INT8 else 100)
+def result_quantization(weights: Quantization, terms: int, dtype: DType, stored: DType = DType.INT8) -> Quantization:
+    """Choose a scale that suits sums of so many products by weights of a type."""
+    products = _TYPICAL[dtype.bits] * _TYPICAL[stored.bits] * math.sqrt(max(terms, 1))
+    scale = _INPUT_SCALES[dtype.bits] * float(np.mean(weights.scale)) * products / _SPREAD[dtype.bits]
+    return Quantization.per_tensor(float(np.float32(scale)), _zero(dtype, -7, 100))
 
 
 def bias_quantization(given: Quantization, weights: Quantization) -> Quantization:
@@ -108,12 +114,12 @@ def ties(
     Zero points of results are even: at a tie, standards that round before it is added and
     standards that round after it then agree.
     """
-    zero, weights_zero = (-3 if dtype is DType.INT8 else 120), _weights_zero(stored)
-    reach = max(1, round(_SPREAD * math.sqrt(3.0 / max(terms, 1))))
+    zero, weights_zero = _zero(dtype, -3, 120), _weights_zero(stored)
+    reach = max(1, round(_SPREAD[8] * math.sqrt(3.0 / max(terms, 1))))
     x = rng.integers(-min(reach, 100), min(reach, 100), shapes[0], endpoint=True) + zero
     weights = 32 * rng.choice([-3, -2, -1, 1, 2, 3], shapes[1]) + weights_zero
     given, weighed = Quantization.per_tensor(2.0**-4, zero), Quantization.per_tensor(2.0**-7, weights_zero)
-    result = Quantization.per_tensor(2.0**-5, -6 if dtype is DType.INT8 else 100)
+    result = Quantization.per_tensor(2.0**-5, _zero(dtype, -6, 100))
     return x.astype(dtype.numpy), weights.astype(stored.numpy), (given, weighed, result)
 
 
@@ -149,7 +155,7 @@ def quantized_sums(
     Args:
         sums: Of int64 operands.
         operands: Input and weights, stored.
-        bias: int32, per filter, of the scale of the products.
+        bias: int32 or int64, per filter, of the scale of the products.
         quantizations: Of input, weights and result.
         filter_axis: Axis of the sums that counts the filters.
         dtype: Of the result.
@@ -171,7 +177,11 @@ def quantized_sums(
     scale = np.float32(given.scale[0])
     reals = total * (float(scale) * factors.astype(np.float64))
     product = scale * factors if litert.is_single(dtype) else float(scale) * factors.astype(np.float64)
-    rescaled = litert.rescale(total, np.asarray(product, np.float64) / float(np.float32(result.scale[0])))
+    # Sums of words have 64 bits, unless their bias has 32.
+    is_wide = dtype is DType.INT16 and (bias is None or bias.dtype == np.int64)
+    rescaled = (wide_fixed_point if is_wide else litert.rescale)(
+        total, np.asarray(product, np.float64) / float(np.float32(result.scale[0]))
+    )
     bits = {
         "litert": litert_bits(rescaled, result, dtype, activation),
         "onnx": onnx_bits(reals, result, dtype, activation, is_exact=is_power_of_two(given, weighed, result)),

@@ -87,6 +87,16 @@ def fixed_point(x: Array, factor: Array | float) -> Array:
     return np.asarray((high >> right) + ((high & mask) > threshold))
 
 
+def wide_fixed_point(x: Array, factor: Array | float) -> Array:
+    """Multiply integers of 64 bits by real factors of 15 bits: ties go up."""
+    mantissa, exponent = np.frexp(np.asarray(factor, np.float64))
+    multiplier = np.floor(mantissa * 2.0**31 + 0.5).astype(np.int64)
+    # 2^31 becomes 2^30 with a greater exponent: the same product.
+    short = np.where(multiplier == 1 << 31, 1 << 15, np.minimum((multiplier + (1 << 15)) >> 16, 0x7FFF))
+    right = 15 - exponent.astype(np.int64)
+    return np.asarray((x.astype(np.int64) * short + (np.int64(1) << (right - 1))) >> right)
+
+
 def in_double(x: Array, factor: Array | float) -> Array:
     """Multiply integers by factors in double, as LiteRT's fully connected layers do."""
     product = x * np.asarray(factor, np.float64)
