@@ -118,3 +118,54 @@ def test_states_are_kept():
 def test_refused(changed, error, message):
     with pytest.raises(error, match=message):
         parse(made(**changed))
+
+
+# -- SVDF of integers ------------------------------------------------------------------------------
+
+
+def multiplied(x: int, factor: float) -> int:
+    """Multiply as TensorFlow Lite does: 31 bits of the factor, ties away from zero, twice."""
+    fraction, shift = np.frexp(np.float64(factor))
+    multiplier, left, right = int(np.floor(fraction * 2**31 + 0.5)), max(int(shift), 0), max(-int(shift), 0)
+    high = ((x << left) * multiplier + (1 << 30)) >> 31
+    away = (abs(high) + ((1 << right) >> 1)) >> right
+    return away if high >= 0 else -away
+
+
+@pytest.mark.parametrize(("state_scale", "with_bias"), [(0.0021, True), (0.0001, False)])
+def test_filters_over_time_of_integers(state_scale: float, with_bias: bool) -> None:
+    """Factors of features above and below one; the state of one run is that of the next."""
+    rng, model = np.random.default_rng(4), Model()
+    graph, rank, units, steps, inputs = model.main, 2, 3, 4, 5
+    x_scale, feature_scale, time_scale, y_scale, state_scale = (
+        float(np.float32(one)) for one in (0.05, 0.012, 3e-5, 0.03, state_scale)
+    )
+    features = rng.integers(-127, 128, (rank * units, inputs)).astype(np.int8)
+    times = rng.integers(-3000, 3000, (rank * units, steps)).astype(np.int16)
+    bias = rng.integers(-60000, 60000, units).astype(np.int32) if with_bias else np.zeros(units, np.int32)
+    numbers = [
+        graph.input("x", np.int8, (2, inputs), quantization=(x_scale, -7)),
+        graph.constant("features", features, quantization=(feature_scale, 0)),
+        graph.constant("times", times, quantization=(time_scale, 0)),
+        graph.constant("bias", bias, quantization=(state_scale * time_scale, 0)) if with_bias else -1,
+        graph.tensor("state", np.int16, (2, rank * units * steps), quantization=(state_scale, 0), is_variable=True),
+    ]
+    y = graph.output(graph.tensor("y", np.int8, (2, units), quantization=(y_scale, 9)))
+    graph.operator("SVDF", numbers, [y], {"rank": rank, "fused_activation_function": 1})
+    state = np.zeros((2, rank * units, steps), np.int64)
+    seen = set()
+    with dovetail.load(parse(model.build()), ["CpuRef"]) as net:
+        for _ in range(6):
+            x = rng.integers(-128, 128, (2, inputs)).astype(np.int8)
+            sums = (x.astype(np.int64) + 7) @ features.astype(np.int64).T
+            state = np.roll(state, -1, 2)
+            for place in np.ndindex(sums.shape):
+                newest = multiplied(int(sums[place]), x_scale * feature_scale / state_scale)
+                state[(*place, steps - 1)] = min(max(newest, -32768), 32767)
+            total = (state * times).sum(2).reshape(2, units, rank).sum(2) + bias
+            expected = [multiplied(int(one), state_scale * time_scale / y_scale) + 9 for one in total.reshape(-1)]
+            found = net.run({"x": x})["y"]
+            np.testing.assert_array_equal(found.reshape(-1), np.clip(expected, -128, 127))
+            seen.update(found.reshape(-1).tolist())
+    assert len(seen) > 8
+    assert min(seen) < 9  # the activation is that of the integers, as in TensorFlow Lite

@@ -48,11 +48,12 @@ def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str) ->
         call: The operator.
         x: Integers that fit 32 bits.
         multiplier: Below 2^31.
-        shift: The factor is multiplier * 2^(shift - 31); at most 0.
+        shift: The factor is multiplier * 2^(shift - 31).
         part: What the layers are called.
     """
-    wide, right = DType.INT64, -shift
-    product = combined(call, BinaryOperation.MUL, x, number(call, multiplier, wide, f"{part}_factor"), f"{part}_product")
+    wide, left, right = DType.INT64, max(shift, 0), max(-shift, 0)
+    factor = number(call, multiplier << left, wide, f"{part}_factor")
+    product = combined(call, BinaryOperation.MUL, x, factor, f"{part}_product")
     product = raised(call, product, 1 << 30, f"{part}_rounded")
     found = combined(call, BinaryOperation.SHIFT_RIGHT, product, number(call, 31, wide, f"{part}_unit"), f"{part}_high")
     if not right:
@@ -64,11 +65,12 @@ def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str) ->
     return combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, right, wide, f"{part}_places"), part)
 
 
-def limited(call: Call, x: OutputSlot, dtype: DType) -> OutputSlot:
+def limited(call: Call, x: OutputSlot, dtype: DType, part: str = "") -> OutputSlot:
     """Add layers that cut plain integers off to the range of a type, which the result has."""
     for operation, limit in zip((BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM), dtype.limits, strict=True):
-        x = combined(call, operation, x, number(call, int(limit), call.dtype_of(x), f"{operation}_limit"), operation)
-    return call.add(Cast(dtype=dtype), x)
+        name = f"{part}_{operation}" if part else str(operation)
+        x = combined(call, operation, x, number(call, int(limit), call.dtype_of(x), f"{name}_limit"), name)
+    return call.add(Cast(dtype=dtype), x, part=part)
 
 
 def combined(call: Call, operation: BinaryOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:

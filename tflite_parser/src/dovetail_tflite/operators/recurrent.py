@@ -1,8 +1,8 @@
 """Recurrent operators; their states are variable tensors.
 
-LSTMs whose cells are 16-bit integers are computed in integers. What else is quantized is
-dequantized, computed in floats, and quantized again where it leaves the operator: the states after
-each run, not after each step as TensorFlow Lite does.
+LSTMs whose cells are 16-bit integers, and SVDF of bytes, are computed in integers. What else is
+quantized is dequantized, computed in floats, and quantized again where it leaves the operator: the
+states after each run, not after each step as TensorFlow Lite does.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from dovetail.layers import (
 )
 
 from ..call import Call
+from ..integer_svdf import add_svdf, is_of_integers
 from ..registry import operator
 from ..unsupported import Unsupported
 
@@ -166,6 +167,8 @@ def svdf(call: Call) -> OutputSlot:
     rank, filters, steps = call.option("rank"), _size(call, features, 0), _size(call, times, 1)
     if rank < 1 or filters % rank:
         raise call.malformed(f"has {filters} filters of rank {rank}")
+    if is_of_integers(call):
+        return add_svdf(call, rank, filters, steps)
     found = call.add(FullyConnected(), call.real(x), call.real(features), part="features")
     found = call.add(Reshape(shape=(-1, filters, 1)), found, part="newest")
     held = call.add(Reshape(shape=(-1, filters, steps)), call.real(call.input(4)), part="held")

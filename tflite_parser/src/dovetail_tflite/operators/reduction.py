@@ -59,8 +59,6 @@ def _mean_of_words(call: Call, x: OutputSlot, mean: Reduce, count: int) -> Outpu
     multiplier, shift = multiplier_of(mine.scale[0] / theirs.scale[0])
     bits = min(count.bit_length() - 1, 32, 31 + shift)
     multiplier, shift = (multiplier << bits) // count, shift - bits
-    if shift > 0:  # which no converter makes
-        return call.add_real(mean, x)
     whole = call.add(Cast(dtype=DType.INT32), x, part="whole")
     total = call.add(replace(mean, function=ReduceFunction.SUM), whole, part="total")
     wide = call.add(Cast(dtype=DType.INT64), total, part="wide")
