@@ -8,3 +8,4 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Shorts = npt.NDArray[np.int16]
 Ints = npt.NDArray[np.int32]
+Whole = npt.NDArray[np.int8] | npt.NDArray[np.int16]

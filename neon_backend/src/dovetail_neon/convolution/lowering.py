@@ -15,7 +15,7 @@ from dovetail.layers import (
     DepthwiseConvolution2d,
 )
 
-from ..arrays import Floats, Shorts
+from ..arrays import Floats, Whole
 from ..convolution.algorithms import winograd_tile
 from ..fusion.chains import Chain
 from ..fusion.lowering import Lowering
@@ -29,7 +29,7 @@ from .grouped import lower_grouped
 from .kinds import Convolve, WinogradConvolve
 
 Way = Callable[[Lowering, Chain, Convolve, OutputSlot, DataLayout], bool]
-Filters = TypeVar("Filters", Floats, Shorts)
+Filters = TypeVar("Filters", Floats, Whole)
 
 FRAME_GROWTH, FRAME_PIXELS = 4, 1 << 16
 """How many times as large as an image it may be with its padding, and besides."""

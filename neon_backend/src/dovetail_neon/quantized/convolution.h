@@ -251,25 +251,46 @@ template <typename Unit> void convolve_bytes(int64_t begin, int64_t end, int32_t
     }
 }
 
-template <typename Unit>
-void pack_bytes(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
-                int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) {
+/* Pack the factors of one unit and up to LANES filters; whole ones, side by side, are words. */
+template <typename Unit, typename Weight>
+INLINE void pack_vector(const Weight *from, int64_t filter_step, int64_t channel_step, int64_t filters, int64_t channels, char *packed) {
+    constexpr int depth = Unit::DEPTH;
+    typename Unit::Factor *to = (typename Unit::Factor *)packed;
+    if (sizeof(Weight) == sizeof(*to) && Unit::place(1, 0) == depth && channel_step == 1 && filters >= LANES && channels >= depth) {
+        for (int lane = 0; lane < LANES; lane++) __builtin_memcpy(to + Unit::place(lane, 0), from + lane * filter_step, depth * sizeof(*to));
+        return;
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        for (int i = 0; i < depth; i++)
+            to[Unit::place(lane, i)] =
+                lane < filters && i < channels ? (typename Unit::Factor)from[lane * filter_step + i * channel_step] : 0;
+}
+
+template <typename Unit, typename Weight>
+INLINE void pack_panel(const Weight *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first,
+                       int64_t filters, int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) {
     constexpr int depth = Unit::DEPTH;
     const int64_t units = (channels + depth - 1) / depth, vectors = blocks * BLOCK_VECTORS;
     for (int64_t tap = 0; tap < taps; tap++)
         for (int64_t unit = 0; unit < units; unit++)
-            for (int64_t v = 0; v < vectors; v++) {
+            for (int64_t v = 0; v < vectors; v++, packed += VECTOR_BYTES) {
                 if (acc_packing_stops(packing, LANES * depth)) return;
-                typename Unit::Factor *to = (typename Unit::Factor *)(packed + ((tap * units + unit) * vectors + v) * VECTOR_BYTES);
-                for (int lane = 0; lane < LANES; lane++)
-                    for (int i = 0; i < depth; i++) {
-                        const int64_t filter = first + v * LANES + lane, channel = unit * depth + i;
-                        to[Unit::place(lane, i)] =
-                            filter < filters && channel < channels
-                                ? (typename Unit::Factor)weights[filter * filter_step + tap * tap_step + channel * channel_step]
-                                : 0;
-                    }
+                const int64_t filter = first + v * LANES, channel = unit * depth;
+                pack_vector<Unit>(weights + filter * filter_step + tap * tap_step + channel * channel_step, filter_step,
+                                  channel_step, filters - filter, channels - channel, packed);
             }
+}
+
+template <typename Unit>
+void pack_shorts(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
+                 int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) {
+    pack_panel<Unit>(weights, filter_step, tap_step, channel_step, first, filters, blocks, taps, channels, packed, packing);
+}
+
+template <typename Unit>
+void pack_bytes(const int8_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
+                int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) {
+    pack_panel<Unit>(weights, filter_step, tap_step, channel_step, first, filters, blocks, taps, channels, packed, packing);
 }
 
 } // namespace dovetail_acc::ACC_ISA

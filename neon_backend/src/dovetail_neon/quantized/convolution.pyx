@@ -1,12 +1,12 @@
 """Convolutions and matrix products of quantized tensors, by vectors."""
 
-from libc.stdint cimport int16_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
 from dovetail_neon.geometry.window cimport acc_window, acc_window_flatten, acc_window_reaches_out, fill_window
 from dovetail_neon.quantized.frame cimport cut, frame_pixels
 from dovetail_neon.quantized.parameters cimport acc_quantized_convolution, acc_quantized_kernels
 from dovetail_neon.quantized.requantization cimport BLOCK, CHUNKS_PER_WORKER, CHUNK_NANOSECONDS, MAX_CHUNKS, SLACK, UNIT_BYTES
-from dovetail_neon.quantized.requantization cimport requantize, shift_of, unit_of
+from dovetail_neon.quantized.requantization cimport address_of, check_weights, requantize, shift_of, unit_of
 from dovetail_neon.workload.making cimport Block, Kernels, Packing, Workload, acc_packing, chunks_of, new_block, new_workload
 from dovetail_neon.workload.making cimport parts
 
@@ -105,14 +105,15 @@ def create(layer, Kernels kernels):
     c.panels = panels_of(
         table, c.blocks, 1 if upright else w.out_height, w.out_height if upright else w.out_width, block_weights)
     weights = d.weights
-    if weights.dtype != np.int16 or weights.shape != (c.filters * c.groups, taps, c.channels):
-        raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
+    check_weights(weights, (c.filters * c.groups, taps, c.channels), layer.name)
     # Taps that are one run are packed as one tap of more channels.
-    cdef int64_t joined = w.kernel_width if c.runs == 1 else 1
+    cdef int64_t joined = w.kernel_width if c.runs == 1 else 1, width = weights.itemsize
     if joined > 1:
         weights = np.ascontiguousarray(weights).reshape(weights.shape[0], taps // joined, joined * c.channels)
-    cdef int64_t filter_step = weights.strides[0] // 2, tap_step = weights.strides[1] // 2, channel_step = weights.strides[2] // 2
-    cdef const int16_t *data = <const int16_t *><size_t>weights.__array_interface__["data"][0]
+    cdef int64_t filter_step = weights.strides[0] // width, tap_step = weights.strides[1] // width
+    cdef int64_t channel_step = weights.strides[2] // width
+    cdef const char *data = <const char *>address_of(weights)
+    cdef const char *of_group
     form = "convolve", unit, c.groups, c.filters, c.panels, taps, c.channels, joined
     cdef char *packed = <char *>workload.packed_before(kernels.constants, d.weights, form)
     cdef Block block
@@ -125,11 +126,17 @@ def create(layer, Kernels kernels):
         asking = packing.start()
         with nogil:
             for group in range(c.groups):
+                of_group = data + group * c.filters * filter_step * width
                 for panel in range(c.panels):
                     first, end = c.blocks * panel // c.panels, c.blocks * (panel + 1) // c.panels
-                    table.pack[unit](
-                        data + group * c.filters * filter_step, filter_step, tap_step, channel_step, first * BLOCK, c.filters,
-                        end - first, taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
+                    if width == 1:
+                        table.pack_stored[unit](
+                            <const int8_t *>of_group, filter_step, tap_step, channel_step, first * BLOCK, c.filters, end - first,
+                            taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
+                    else:
+                        table.pack[unit](
+                            <const int16_t *>of_group, filter_step, tap_step, channel_step, first * BLOCK, c.filters, end - first,
+                            taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
         packing.finish()
         packed = <char *>workload.share(kernels.constants, block, d.weights, form, layer.name)
     c.weights = packed

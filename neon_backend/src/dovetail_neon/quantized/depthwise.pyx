@@ -6,7 +6,7 @@ from dovetail_neon.geometry.window cimport acc_window, fill_window
 from dovetail_neon.quantized.frame cimport cut, frame_pixels, reach
 from dovetail_neon.quantized.parameters cimport acc_quantized_depthwise, acc_quantized_kernels
 from dovetail_neon.quantized.requantization cimport CHUNK_NANOSECONDS, CHUNKS_PER_WORKER, MAX_CHUNKS, SLACK, UNIT_BYTES
-from dovetail_neon.quantized.requantization cimport requantize, shift_of, unit_of
+from dovetail_neon.quantized.requantization cimport address_of, check_weights, requantize, shift_of, shorts, unit_of
 from dovetail_neon.workload.making cimport Block, Kernels, Workload, chunks_of, new_block, new_workload, parts
 
 import math
@@ -54,7 +54,7 @@ def create(layer, Kernels kernels):
     cdef acc_window *window = &w.window
     cdef const acc_quantized_kernels *table = kernels.quantized
     cdef int unit = unit_of(kernels, d.weights)
-    cdef int64_t channels = d.source[1], group = 4 * kernels.lanes, taps
+    cdef int64_t channels = d.source[1], group = 4 * kernels.lanes, taps, tap_step
     dtype = layer.output.info.dtype
     w.images = d.source[0]
     fill_window(window, d)
@@ -69,18 +69,18 @@ def create(layer, Kernels kernels):
     requantize(workload, &w.result, d, dtype, 1, kernels, channel_of)
     weights = d.weights
     taps = window.kernel_height * window.kernel_width
-    if weights.dtype != np.int16 or weights.shape != (channels, taps):
-        raise ValueError(f"weights {weights.dtype}{weights.shape} of {layer.name!r}")
-    cdef int64_t tap_step = weights.strides[1] // 2
+    check_weights(weights, (channels, taps), layer.name)
     form = "depthwise", unit, channels, window.kernel_height, window.kernel_width, w.together, flat
     w.weights = <char *>workload.packed_before(kernels.constants, weights, form)
     cdef Block block
     if w.weights == NULL:
+        wide = shorts(weights)
+        tap_step = wide.strides[1] // 2
         block = new_block(w.phases * w.together * w.stacks * window.kernel_width * group * UNIT_BYTES)
         table.pack_depthwise[unit](
-            <const int16_t *><size_t>weights.__array_interface__["data"][0], weights.strides[0] // 2, tap_step * window.kernel_width,
-            tap_step, <const int64_t *><size_t>channel_of.__array_interface__["data"][0], w.phases, window.kernel_height,
-            window.kernel_width, w.together, <char *>block.data)
+            <const int16_t *>address_of(wide), wide.strides[0] // 2, tap_step * window.kernel_width, tap_step,
+            <const int64_t *>address_of(channel_of), w.phases, window.kernel_height, window.kernel_width, w.together,
+            <char *>block.data)
         w.weights = <char *>workload.share(kernels.constants, block, weights, form, layer.name)
     if layer.output.info.nbytes <= SLACK:
         return workload.capsule()

@@ -7,7 +7,7 @@ from typing import ClassVar
 from dovetail import PrivateLayer
 from dovetail.graph.descriptor import descriptor_class
 
-from ..arrays import Floats, Ints, Shorts
+from ..arrays import Floats, Ints, Whole
 from ..geometry.layouts import Image
 from ..geometry.window import Geometry
 
@@ -21,7 +21,7 @@ class QuantizedFilters(PrivateLayer):
     `bounds`.
     """
 
-    weights: Shorts
+    weights: Whole
     bias: Ints | None
     factors: Floats
     source: Image

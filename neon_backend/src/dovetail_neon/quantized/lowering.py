@@ -10,7 +10,7 @@ import numpy as np
 from dovetail import Layer, layers
 from dovetail.ground.pieces import mapped
 
-from ..arrays import Floats, Ints, Shorts
+from ..arrays import Floats, Ints, Whole
 from ..convolution.lowering import window_of
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
@@ -21,20 +21,21 @@ from .rows import define_rows, rows
 from .support import LARGEST, clamp_range, scheme
 
 
-def weights_of(layer: Layer) -> tuple[Shorts, Floats, Ints | None]:
+def weights_of(layer: Layer) -> tuple[Whole, Floats, Ints | None]:
     """Return a product's weights less zero points, factors from sums to results, and the bias.
 
-    The weights keep the order in which they are stored.
+    The weights keep the order in which they are stored; int8 without zero points is what is stored.
     """
     stored, given = layer.constant(1), scheme(layer.inputs[1].source)
     if stored is None:
         raise ValueError(f"{layer.name!r} has no weights")
     axis = getattr(layer.descriptor, "filter_axis", 0)
-    column = [1] * stored.ndim
-    column[axis] = -1
-    zeros = np.asarray(given.zero_point, np.int16)
-    shifts = zeros.reshape(column) if given.is_per_axis else zeros
-    weights = mapped(lambda stored, zero: stored.astype(np.int16) - zero, np.int16, stored, shifts)
+    weights = stored
+    if stored.dtype != np.int8 or any(given.zero_point):
+        column = [1] * stored.ndim
+        column[axis] = -1
+        zeros = np.asarray(given.zero_point, np.int16)
+        weights = mapped(np.subtract, np.int16, stored, zeros.reshape(column) if given.is_per_axis else zeros)
     steps = scheme(layer.inputs[0].source).scale[0] * np.asarray(given.scale, np.float64)
     factors = np.broadcast_to(steps / scheme(layer.output).scale[0], stored.shape[axis])
     return weights, np.minimum(factors, LARGEST).astype(np.float32), layer.constant(2) if len(layer.inputs) > 2 else None

@@ -5,7 +5,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t
 from dovetail_neon.geometry.window cimport acc_window_flatten, fill_window
 from dovetail_neon.quantized.parameters cimport acc_quantized_matrix, acc_quantized_matrix_kernels
 from dovetail_neon.quantized.requantization cimport BLOCK, CHUNKS_PER_WORKER, CHUNK_NANOSECONDS, MAX_CHUNKS, SLACK, requantize
-from dovetail_neon.quantized.requantization cimport shift_of, unit_of
+from dovetail_neon.quantized.requantization cimport address_of, check_weights, shift_of, shorts, unit_of
 from dovetail_neon.workload.making cimport Block, Kernels, PackedConstants, Packing, Workload, acc_packing, chunks_of
 from dovetail_neon.workload.making cimport keep_integers, new_block, new_workload, parts
 
@@ -96,10 +96,9 @@ cdef int pack_tiles(
     Workload workload, acc_quantized_matrix *c, const acc_quantized_matrix_kernels *table, object weights, object name,
     PackedConstants constants
 ) except -1:
-    if weights.dtype != np.int16 or weights.shape != (c.filters * c.groups, c.taps, c.channels):
-        raise ValueError(f"weights {weights.dtype}{weights.shape} of {name!r}")
-    cdef int64_t filter_step = weights.strides[0] // 2, tap_step = weights.strides[1] // 2, channel_step = weights.strides[2] // 2
-    cdef const int16_t *data = <const int16_t *><size_t>weights.__array_interface__["data"][0]
+    check_weights(weights, (c.filters * c.groups, c.taps, c.channels), name)
+    cdef int64_t filter_step, tap_step, channel_step
+    cdef const int16_t *data
     cdef int64_t group_elements = c.blocks * c.taps * c.pieces * TILE_BYTES, group
     form = "tiles", c.groups, c.filters, c.taps, c.channels
     cdef char *packed = <char *>workload.packed_before(constants, weights, form)
@@ -107,6 +106,9 @@ cdef int pack_tiles(
     cdef Packing packing
     cdef acc_packing *asking
     if packed == NULL:
+        wide = shorts(weights)
+        filter_step, tap_step, channel_step = wide.strides[0] // 2, wide.strides[1] // 2, wide.strides[2] // 2
+        data = <const int16_t *>address_of(wide)
         block = new_block(c.groups * group_elements)
         packed = <char *>block.data
         packing = Packing()

@@ -217,6 +217,9 @@ typedef struct {
      * less their zero points. */
     void (*pack[2])(const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
                     int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing);
+    /* The same of weights that are stored in 8 bits, without zero points. */
+    void (*pack_stored[2])(const int8_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first,
+                           int64_t filters, int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing);
     /* Packs windows [channels, kernel_height, kernel_width] of steps in elements, for so many rows
      * together; `channel_of`: of each word of the groups of all phases, or -1. */
     void (*pack_depthwise[2])(const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step,

@@ -1,4 +1,4 @@
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.workload.packing cimport acc_packing
@@ -142,6 +142,10 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
         int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) noexcept nogil
 
+    ctypedef void (*acc_pack_stored)(
+        const int8_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
+        int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) noexcept nogil
+
     ctypedef void (*acc_pack_depthwise)(
         const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step, const int64_t *channel_of, int64_t phases,
         int64_t kernel_height, int64_t kernel_width, int64_t together, char *packed) noexcept nogil
@@ -171,6 +175,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t most_blocks
         int32_t pixels[5]
         acc_pack pack[2]
+        acc_pack_stored pack_stored[2]
         acc_pack_depthwise pack_depthwise[2]
 
     const acc_quantized_kernels *acc_quantized_kernels_of(const char *instruction_set, int32_t dot_products)

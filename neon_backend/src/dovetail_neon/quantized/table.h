@@ -42,6 +42,7 @@ static const acc_quantized_kernels quantized_kernels = {
     dequantize_shorts,
     MAX_FILTER_BLOCKS,
     {0, tile_pixels(1), tile_pixels(2), tile_pixels(3), tile_pixels(4)},
+    ACC_BY_UNIT(pack_shorts),
     ACC_BY_UNIT(pack_bytes),
     ACC_BY_UNIT(pack_depthwise),
 };

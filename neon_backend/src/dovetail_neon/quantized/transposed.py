@@ -15,7 +15,7 @@ from dovetail.ground.limits import budget
 from dovetail.ground.pieces import put
 from dovetail.layers import TransposeConvolution2d
 
-from ..arrays import Shorts
+from ..arrays import Shorts, Whole
 from ..convolution.transposed import Axis, Phase
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
@@ -99,7 +99,7 @@ def _move(
     return Move(tuple(sizes), own, tuple(whole), input=number, source_offset=source, target_offset=place)
 
 
-def _weights(by_filter: Shorts, row: Phase, column: Phase) -> Shorts:
+def _weights(by_filter: Whole, row: Phase, column: Phase) -> Shorts:
     """Return [filters, taps, channels] of one phase, of [filters, height, width, channels]."""
     filters, _, _, channels = by_filter.shape
     weights = np.zeros((filters, len(row.taps), len(column.taps), channels), np.int16)
