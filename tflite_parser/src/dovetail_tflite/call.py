@@ -230,7 +230,7 @@ class Call:
 
     def option_vector(self, name: str) -> tuple[Any, ...]:
         """Return a vector of the options; empty if there is none, or there are no options."""
-        return () if self._options is None else tuple(self._options.vector(name).tolist())
+        return () if self._options is None else self._options.numbers(name)
 
     def option_text(self, name: str) -> str:
         """Return a string of the options; empty if there is none, or there are no options."""

@@ -14,7 +14,7 @@ Source: FlatBuffers, "Internals" (the binary format), and `Verifier` of its C++ 
 from __future__ import annotations
 
 from functools import cache
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -80,10 +80,18 @@ class Source:
 
 
 class _Field(NamedTuple):
-    """A field of a table: its place in the vtable, its type, and what it is if left out."""
+    """A field of a table.
+
+    Attributes:
+        place: Number of its entry in the vtable.
+        type: Its type.
+        of: How a number is encoded: its own, or those of a vector; None where it is neither.
+        default: What it is if left out.
+    """
 
     place: int
     type: str
+    of: Struct | None
     default: Any
 
 
@@ -98,8 +106,19 @@ def _fields(table: str) -> dict[str, _Field]:
         value: Any = None
         if kind in _SCALARS:
             value = float(default or 0) if kind == "f32" else bool(int(default or 0)) if kind == "bool" else int(default or 0)
-        found[name] = _Field(4 + 2 * place, kind, value)
+        found[name] = _Field(place, kind, _SCALARS.get(kind.strip("[]")), value)
     return found
+
+
+@cache
+def _vtables(table: str) -> list[Struct]:
+    """Return how the entries of a vtable are encoded, by their number, up to all of the schema."""
+    return [Struct(f"<{count}H") for count in range(len(TABLES[table].split()) + 1)]
+
+
+_TABLE, _VTABLE = packer.soffset, Struct("<2H")
+"""What they begin with: the way back to the vtable, and the bytes of a vtable and of its table."""
+_offset_at = packer.uoffset.unpack_from
 
 
 class Table:
@@ -114,7 +133,7 @@ class Table:
         BrokenFile: The table or its vtable does not lie in the file.
     """
 
-    __slots__ = ("_at", "_buffer", "_fields", "_length", "_reach", "_size", "_source", "_vtable", "name")
+    __slots__ = ("_at", "_buffer", "_entries", "_fields", "_reach", "_size", "_source", "name")
 
     def __init__(self, source: Source, at: int, name: str) -> None:
         self.name = name
@@ -123,13 +142,19 @@ class Table:
         self._size = len(source.buffer)
         self._at = at
         self._fields = _fields(name)
-        self._vtable = at - self._number(packer.soffset, at, "a table")
-        self._length = self._number(packer.voffset, self._vtable, "a vtable")
-        self._reach = self._number(packer.voffset, self._vtable + 2, "a vtable")
-        if self._length < 4 or self._length % 2 or self._vtable + self._length > self._size:
-            raise BrokenFile(f"{name} at byte {at} has a vtable of {self._length} bytes at byte {self._vtable}")
-        if self._reach < 4 or at + self._reach > self._size:
+        if at < 0 or at + _TABLE.size > self._size:
+            raise self._leads_to("a table", at)
+        vtable = at - _TABLE.unpack_from(self._buffer, at)[0]
+        if vtable < 0 or vtable + _VTABLE.size > self._size:
+            raise self._leads_to("a vtable", vtable)
+        length, self._reach = _VTABLE.unpack_from(self._buffer, vtable)
+        if length < _VTABLE.size or length % 2 or vtable + length > self._size:
+            raise BrokenFile(f"{name} at byte {at} has a vtable of {length} bytes at byte {vtable}")
+        if self._reach < _TABLE.size or at + self._reach > self._size:
             raise BrokenFile(f"{name} at byte {at} has {self._reach} bytes, of a file of {self._size}")
+        known = _vtables(name)
+        entries = known[min(length // 2 - 2, len(known) - 1)]
+        self._entries = entries.unpack_from(self._buffer, vtable + _VTABLE.size)
 
     @classmethod
     def root(cls, data: Bytes, name: str) -> Table:
@@ -137,32 +162,30 @@ class Table:
         if len(data) < 8:
             raise BrokenFile(f"there are {len(data)} bytes")
         source = Source(data)
-        return cls(source, packer.uoffset.unpack_from(source.buffer, 0)[0], name)
+        return cls(source, _offset_at(source.buffer, 0)[0], name)
 
-    def _number(self, of: Struct, at: int, what: str) -> int:
-        if at < 0 or at + of.size > self._size:
-            raise BrokenFile(f"{self.name} leads to {what} at byte {at} of {self._size}")
-        return int(of.unpack_from(self._buffer, at)[0])
+    def _leads_to(self, what: str, at: int) -> BrokenFile:
+        return BrokenFile(f"{self.name} leads to {what} at byte {at} of {self._size}")
 
     def _place(self, field: _Field, size: int) -> int | None:
         """Return where a field lies, or None if it is left out."""
-        if field.place + 2 > self._length:
-            return None
-        offset: int = packer.voffset.unpack_from(self._buffer, self._vtable + field.place)[0]
+        offset: int = self._entries[field.place] if field.place < len(self._entries) else 0
         if not offset:
             return None
-        if offset < 4 or offset + size > self._reach:
+        if offset < _TABLE.size or offset + size > self._reach:
             raise BrokenFile(f"a field of {self.name} lies {offset} bytes into a table of {self._reach}")
         return self._at + offset
 
     def _target(self, field: _Field) -> int | None:
         """Return what a field's offset leads to, or None if it is left out."""
         at = self._place(field, 4)
-        return None if at is None else at + int(packer.uoffset.unpack_from(self._buffer, at)[0])
+        return None if at is None else at + _offset_at(self._buffer, at)[0]
 
     def _length_at(self, at: int, itemsize: int) -> int:
         """Return the number of elements of a vector that begins at `at`."""
-        count = self._number(packer.uoffset, at, "a vector")
+        if at + packer.uoffset.size > self._size:
+            raise self._leads_to("a vector", at)
+        count: int = _offset_at(self._buffer, at)[0]
         if at + 4 + count * itemsize > self._size:
             raise BrokenFile(f"{self.name} has a vector of {count} elements at byte {at} of {self._size}")
         return count
@@ -170,12 +193,9 @@ class Table:
     def number(self, name: str) -> Any:
         """Return a field that is a number or bool, or what the schema says if it is left out."""
         field = self._fields[name]
-        of = _SCALARS[field.type]
-        at = self._place(field, of.size)
-        if at is None:
-            return field.default
-        value = of.unpack_from(self._buffer, at)[0]
-        return bool(value) if field.type == "bool" else value
+        assert field.of is not None
+        at = self._place(field, field.of.size)
+        return field.default if at is None else field.of.unpack_from(self._buffer, at)[0]
 
     def text(self, name: str) -> str:
         """Return a string; one that is left out is empty, what is no UTF-8 is replaced."""
@@ -186,7 +206,18 @@ class Table:
         if count > _LONGEST_STRING:
             raise BrokenFile(f"{self.name} has a {name} of {count} bytes")
         self._source.count(count)
-        return bytes(self._buffer[at + 4 : at + 4 + count]).decode("utf-8", "replace")
+        return str(self._buffer[at + 4 : at + 4 + count], "utf-8", "replace")
+
+    def numbers(self, name: str) -> tuple[Any, ...]:
+        """Return the numbers of a vector; one that is left out is empty."""
+        field = self._fields[name]
+        at = self._target(field)
+        if at is None:
+            return ()
+        assert field.of is not None
+        count = self._length_at(at, field.of.size)
+        self._source.count(count * field.of.size)
+        return unpack_from(f"<{count}{field.of.format[-1]}", self._buffer, at + 4)
 
     def vector(self, name: str) -> npt.NDArray[Any]:
         """Return a vector of numbers to be looked at; one that is left out is empty."""
@@ -225,17 +256,17 @@ class Table:
 class Tables:
     """A vector of tables, each read when it is asked for, and once."""
 
-    __slots__ = ("_at", "_found", "_name", "_offsets", "_source")
+    __slots__ = ("_at", "_count", "_found", "_name", "_source")
 
     def __init__(self, source: Source, at: int, count: int, name: str) -> None:
         self._source = source
         self._at = at
         self._name = name
-        self._offsets = source.data[at : at + 4 * count].view("<u4")
+        self._count = count
         self._found: dict[int, Table] = {}
 
     def __len__(self) -> int:
-        return len(self._offsets)
+        return self._count
 
     def __getitem__(self, index: int) -> Table:
         """Return one.
@@ -245,8 +276,9 @@ class Tables:
         """
         found = self._found.get(index)
         if found is None:
-            if not 0 <= index < len(self._offsets):
-                raise BrokenFile(f"there are {len(self._offsets)} of {self._name}, number {index} is meant")
-            at = self._at + 4 * index + int(self._offsets[index])
+            if not 0 <= index < self._count:
+                raise BrokenFile(f"there are {self._count} of {self._name}, number {index} is meant")
+            at = self._at + 4 * index
+            at += _offset_at(self._source.buffer, at)[0]
             found = self._found[index] = Table(self._source, at, self._name)
         return found

@@ -95,7 +95,7 @@ def _meaning(tensor: Table, held: _Labels) -> Meaning:
         if units[index].number("options_type") == _NORMALIZATION:
             options = units[index].table("options", "NormalizationOptions")
             if options is not None:
-                mean, deviation = (tuple(options.vector(part).tolist()) for part in ("mean", "std"))
+                mean, deviation = (options.numbers(part) for part in ("mean", "std"))
     if not (len(mean) == len(deviation) and np.isfinite([*mean, *deviation]).all() and all(deviation)):
         raise BrokenFile(f"pictures are scaled by mean {mean} and deviation {deviation}")
     labels: tuple[str, ...] = ()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import numpy as np
 
 from dovetail import DovetailError, ErrorCode, ModelError
 from dovetail.ground.limits import budget
 from dovetail.ground.making import Making
+from dovetail.ground.pieces import read_into
 from dovetail.ground.records import NamedTuple
 
 from .flatbuffer import BrokenFile, Bytes, Table, Tables
@@ -60,8 +60,13 @@ def _read(path: str) -> Bytes:
         if not os.path.isfile(path):
             what = "a folder" if os.path.isdir(path) else "not a regular file"
             raise ModelError(f"{path!r} is {what}", code=ErrorCode.MODEL_NOT_FOUND, hint="give the path of a .tflite file")
-        budget().take_memory(os.path.getsize(path), repr(path))
-        return np.frombuffer(Path(path).read_bytes(), np.uint8)
+        with open(path, "rb", buffering=0) as file:
+            nbytes = os.fstat(file.fileno()).st_size
+            budget().take_memory(nbytes, repr(path))
+            data = np.empty(nbytes, np.uint8)  # which NumPy asks large pages for
+            data = data[: read_into(file, data)]  # it may have become shorter meanwhile
+        data.flags.writeable = False
+        return data
     except DovetailError:
         raise
     except (OSError, ValueError) as error:

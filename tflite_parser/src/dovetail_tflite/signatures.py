@@ -72,7 +72,7 @@ def _entry(file: ModelFile, signature: Table) -> Entry:
 def _names(signature: Table, subgraph: Table, end: str) -> Mapping[int, str]:
     """Return the names of one end, if each of its tensors has just one, and no two the same."""
     maps = signature.tables(end)
-    tensors = subgraph.vector(end).tolist()
+    tensors = subgraph.numbers(end)
     if len(maps) != len(tensors):
         return {}
     names = {maps[index].number("tensor_index"): maps[index].text("name") for index in range(len(maps))}

@@ -75,8 +75,8 @@ def _levels(sparsity: Table, shape: tuple[int, ...], what: str) -> tuple[list[in
     levels = sparsity.tables("dim_metadata")
     if len(levels) > _MAX_LEVELS:
         raise Unsupported(f"{what} is sparse in {len(levels)} levels")
-    order: list[int] = sparsity.vector("traversal_order").tolist()
-    blocked: list[int] = sparsity.vector("block_map").tolist()
+    order: list[int] = list(sparsity.numbers("traversal_order"))
+    blocked: list[int] = list(sparsity.numbers("block_map"))
     if not order or sorted(order) != list(range(len(levels))) or len(order) != len(shape) + len(blocked):
         raise BrokenFile(f"{what} is sparse in {len(levels)} levels that do not fit the shape {list(shape)}")
     if any(not 0 <= axis < len(shape) for axis in blocked) or len(set(blocked)) != len(blocked):

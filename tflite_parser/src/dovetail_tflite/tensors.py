@@ -79,8 +79,8 @@ def read_tensor(file: ModelFile, table: Table, index: int) -> Tensor:
     what = f"tensor {name or index!r}"
     code = table.number("type")
     dtype = dtype_of_code(code, what)
-    sizes = tuple(table.vector("shape").tolist())
-    open_sizes = tuple(table.vector("shape_signature").tolist())
+    sizes = table.numbers("shape")
+    open_sizes = table.numbers("shape_signature")
     if len(sizes) > _MAX_AXES:
         raise Unsupported(f"{what} has {len(sizes)} axes")
     if len(open_sizes) == len(sizes):
@@ -171,10 +171,10 @@ def _quantization(table: Table, dtype: DType, shape: tuple[int, ...], what: str)
     if details:
         how = _DETAILS[details] if details < len(_DETAILS) else f"kind {details} of"
         raise Unsupported(f"{what} has {how} quantization")
-    scale, zero = found.vector("scale"), found.vector("zero_point")
-    if not len(scale):
+    scale, zero = found.numbers("scale"), found.numbers("zero_point")
+    if not scale:
         return None
-    if not (np.isfinite(scale).all() and (scale > 0).all()):
+    if not (all(map(math.isfinite, scale)) and min(scale) > 0):
         if dtype.bits > 16 or not len(shape):
             return None  # sizes and positions, to which a quantizer gave a scale of zero
         raise BrokenFile(f"{what} has scales that are not positive and finite")
@@ -183,5 +183,4 @@ def _quantization(table: Table, dtype: DType, shape: tuple[int, ...], what: str)
     axis = found.number("quantized_dimension")
     if len(scale) > 1 and not 0 <= axis < len(shape):
         raise BrokenFile(f"{what} of shape {list(shape)} is quantized along axis {axis}")
-    zeros = tuple(zero.tolist()) or (0,)
-    return Quantization(tuple(scale.tolist()), zeros, axis if len(scale) > 1 else None)
+    return Quantization(scale, zero or (0,), axis if len(scale) > 1 else None)

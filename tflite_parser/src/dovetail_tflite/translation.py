@@ -101,7 +101,7 @@ class Translation:
     # -- the graph's ends --------------------------------------------------------------------------
 
     def _add_inputs(self, scope: Scope) -> None:
-        numbers = _indices(scope.table, "inputs")
+        numbers = scope.table.numbers("inputs")
         budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
         for place, number in enumerate(numbers):
             try:
@@ -117,7 +117,7 @@ class Translation:
 
     def _add_outputs(self, scope: Scope) -> None:
         found = []
-        numbers = _indices(scope.table, "outputs")
+        numbers = scope.table.numbers("outputs")
         budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
         for place, number in enumerate(numbers):
             slot = self._slot(scope, number, f"output {place}")
@@ -185,7 +185,7 @@ class Translation:
         for index in watched(range(len(operators))):
             table = operators[index]
             code = self._code(table)
-            outputs = _indices(table, "outputs")
+            outputs = table.numbers("outputs")
             label = self._label(scope, code, outputs, index)
             try:
                 results = self._translate_operator(scope, table, code, outputs, label)
@@ -227,7 +227,7 @@ class Translation:
     def _translate_operator(
         self, scope: Scope, table: Table, code: _Code, outputs: Sequence[int], label: str
     ) -> Sequence[Found]:
-        numbers = _indices(table, "inputs")
+        numbers = table.numbers("inputs")
         reader = f"operator {code.name} of {label!r}"
         if code.name in OF_RESOURCES and not code.is_custom:
             return self._translate_resource(scope, code.name, _options(table), numbers, outputs, reader)
@@ -255,7 +255,7 @@ class Translation:
             self._inference,
             partial(self._inline, scope),
             partial(self._write_tensor, scope, numbers),
-            partial(self._intermediate, scope, _indices(table, "intermediates")),
+            partial(self._intermediate, scope, table.numbers("intermediates")),
             self._file.making,
         )
         before = len(self._network)
@@ -352,7 +352,7 @@ class Translation:
             raise self._malformed(f"has {label!r} stand for subgraph {index} of {len(subgraphs)}")
         inner = scope.inner(index, subgraphs[index], label, self._file.origin)
         self._expansion.count(index)
-        inputs = _indices(inner.table, "inputs")
+        inputs = inner.table.numbers("inputs")
         if len(inputs) != len(sources):
             raise self._malformed(f"has {label!r} hand {len(sources)} tensors to subgraph {index}, which takes {len(inputs)}")
         for number, source in zip(inputs, sources, strict=True):
@@ -362,7 +362,7 @@ class Translation:
                 inner.values[number] = source
         before = len(self._network)
         self._translate_operators(inner)
-        found = [self._slot(inner, number, f"{label!r}") for number in _indices(inner.table, "outputs")]
+        found = [self._slot(inner, number, f"{label!r}") for number in inner.table.numbers("outputs")]
         self._attributed.update(self._network.newest(len(self._network) - before))
         results = [slot for slot in found if isinstance(slot, OutputSlot)]
         if any(isinstance(slot, Missing) for slot in found):
@@ -382,11 +382,6 @@ class Translation:
 
 _WITHOUT_RESULTS = ("IF", "WHILE", "CALL")
 """Operators that give as much as their subgraphs do."""
-
-
-def _indices(table: Table, name: str) -> list[int]:
-    numbers: list[int] = table.vector(name).tolist()
-    return numbers
 
 
 def _opened(shape: Sequence[int], name: str) -> list[int | str]:
