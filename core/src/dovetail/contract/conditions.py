@@ -71,7 +71,7 @@ class Condition:
         same_as: Quantities, of any of which the values must be the same.
     """
 
-    __slots__ = ("_absent", "_words", "one_of", "quantity", "ranges", "same_as")
+    __slots__ = ("_absent", "_is_plain", "_words", "one_of", "quantity", "ranges", "same_as")
 
     def __init__(
         self,
@@ -85,6 +85,7 @@ class Condition:
         self.ranges = tuple(ranges)
         self.same_as = tuple(same_as)
         self._absent = None in self.one_of
+        self._is_plain = not any(isinstance(limit, Quantity) for one in self.ranges for limit in one[:2])
         # True equals 1 for Python, and neither stands for the other here.
         self._words = frozenset((isinstance(value, bool), value) for value in self.one_of)
 
@@ -98,14 +99,30 @@ class Condition:
         values = self.quantity.values(layer, device)
         if not values:  # as has the shape of a scalar, which may yet be the same as another
             return self._absent or any(self._is_same(layer, device, other) for other in self.same_as)
-        words = self._words
-        if words and all((isinstance(value, bool), value) in words for value in values):
-            return True
-        if self.ranges:
+        if self._is_plain:
+            if self._fit(values):
+                return True
+        else:
             tests = [one.test(layer, device) for one in self.ranges]
             if all(self._fits_one(place, value, tests) for place, value in enumerate(values)):
                 return True
-        return any(self._is_same(layer, device, other) for other in self.same_as)
+        return bool(self.same_as) and any(self._is_same(layer, device, other) for other in self.same_as)
+
+    def _fit(self, values: Values) -> bool:
+        """Tell whether each value is a word or in a range, of which none depends on the layer.
+
+        Without generators, since each condition of the claims is asked of each layer.
+        """
+        words, ranges = self._words, self.ranges
+        for value in values:
+            if words and (isinstance(value, bool), value) in words:
+                continue
+            for one in ranges:
+                if _plain_fits(one, value):
+                    break
+            else:
+                return False
+        return True
 
     def fits(self, value: Any) -> bool:
         """Tell whether a single value fits by itself, whatever the other quantities are."""

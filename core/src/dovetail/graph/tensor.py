@@ -188,8 +188,8 @@ class Quantization(Record, frozen=True):
     def _take_numbers(self) -> None:
         """Keep NumPy's numbers as Python's, and lists as tuples."""
         try:
-            object.__setattr__(self, "scale", tuple(float(one) for one in self.scale))
-            object.__setattr__(self, "zero_point", tuple(operator.index(one) for one in self.zero_point))
+            object.__setattr__(self, "scale", tuple(map(float, self.scale)))
+            object.__setattr__(self, "zero_point", tuple(map(operator.index, self.zero_point)))
             if self.axis is not None:
                 object.__setattr__(self, "axis", operator.index(self.axis))
         except (TypeError, ValueError, OverflowError) as error:
@@ -261,8 +261,11 @@ class Quantization(Record, frozen=True):
         """
         if not dtype.is_integer:
             return
-        low, high = dtype.limits
-        if min(self.zero_point) < low or max(self.zero_point) > high:
+        (low, high), zeros = dtype.limits, self.zero_point
+        first = zeros[0]
+        if zeros.count(first) == len(zeros):  # mostly all are 0, which is seen soonest by counting
+            zeros = (first,)
+        if min(zeros) < low or max(zeros) > high:
             bad = next(z for z in self.zero_point if not low <= z <= high)
             raise GraphError(
                 f"zero point {bad} does not fit {dtype}",
@@ -469,7 +472,7 @@ class TensorInfo(NamedTuple):
 
     def with_quantization(self, quantization: Quantization | None) -> TensorInfo:
         """Return the same with another quantization."""
-        return self._replace(quantization=quantization)
+        return TensorInfo(self.shape, self.dtype, quantization, self.opaque)
 
     def with_opaque(self, opaque: OpaqueLayout | None) -> TensorInfo:
         """Return the same in private storage, or None: as the shape says."""

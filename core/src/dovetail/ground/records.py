@@ -50,6 +50,21 @@ def _completed(kind: Any, values: tuple[Any, ...], named: dict[str, Any]) -> lis
     return found
 
 
+def _rests(names: tuple[str, ...], defaults: dict[str, Any]) -> dict[int, tuple[Any, ...]]:
+    """Return the values of the last fields, for each number of first ones that may stand alone.
+
+    Those apart that are made anew each time.
+    """
+    found: dict[int, tuple[Any, ...]] = {}
+    rest: tuple[Any, ...] = ()
+    for number in range(len(names) - 1, -1, -1):
+        name = names[number]
+        if name not in defaults or type(defaults[name]) is _Factory:
+            break
+        found[number] = rest = (defaults[name], *rest)
+    return found
+
+
 def _described(value: Any, fields: tuple[str, ...]) -> str:
     return f"{type(value).__qualname__}({', '.join([f'{name}={getattr(value, name)!r}' for name in fields])})"
 
@@ -67,8 +82,11 @@ else:
             return property(itemgetter(index), doc=text)
 
     def _new_tuple(cls, *values, **named):
-        if named or len(values) != len(cls._fields):
+        if named:
             values = _completed(cls, values, named)
+        elif len(values) != len(cls._fields):
+            rest = cls._rests.get(len(values))
+            values = _completed(cls, values, named) if rest is None else values + rest
         return tuple.__new__(cls, values)
 
     def _make(cls, values):
@@ -102,7 +120,12 @@ else:
             fields = tuple(namespace.get("__annotations__", ()))
             defaults = {name: namespace[name] for name in fields if name in namespace}
             getters = {field: _getter(index, f"Field {index}") for index, field in enumerate(fields)}
-            facts = {"_fields": fields, "_field_defaults": defaults, "__match_args__": fields}
+            facts = {
+                "_fields": fields,
+                "_field_defaults": defaults,
+                "_rests": _rests(fields, defaults),
+                "__match_args__": fields,
+            }
             return type(name, (tuple,), _TUPLE_METHODS | namespace | getters | facts)
 
     class NamedTuple(metaclass=_NamedTupleType):
@@ -160,6 +183,7 @@ class _RecordType(type):
     """
 
     _fields: tuple[str, ...]
+    _rests: dict[int, tuple[Any, ...]]
     _field_setters: tuple[Callable[[Any, Any], None], ...]
 
     def __new__(
@@ -181,6 +205,7 @@ class _RecordType(type):
         made: Any = super().__new__(cls, name, bases, namespace | {"__slots__": own, "__match_args__": own})
         made._fields = own
         made._field_defaults = defaults
+        made._rests = _rests(own, defaults)
         made._field_setters = tuple([vars(made)[name].__set__ for name in own])
         made._positional = 0 if kw_only else len(own)
         return made  # type: ignore[no-any-return]  # the attributes set above are no one else's
@@ -205,7 +230,8 @@ class Record(metaclass=_RecordType):
             if len(values) > kind._positional:
                 raise TypeError(f"{kind.__name__}() takes {kind._positional} arguments without a name, not {len(values)}")
             if named or len(values) != len(kind._fields):
-                values = _completed(kind, values, named)
+                rest = None if named else kind._rests.get(len(values))
+                values = _completed(kind, values, named) if rest is None else values + rest
             self.__setstate__(values)
             self.__post_init__()
 

@@ -38,11 +38,21 @@ def symbolic_outputs(
     if values:
         network = network.copy()
         FixValues(values).run(network)
+    return open_specs(output_infos(network), labels or {})
+
+
+def open_specs(infos: Mapping[str, TensorInfo | None], labels: Mapping[str, str]) -> tuple[TensorSpec, ...] | None:
+    """Describe outputs whose sizes are open, as `symbolic_outputs` does.
+
+    Args:
+        infos: What is known of each, by the name of its layer.
+        labels: What callers call them, where it is another name.
+    """
     specs = []
-    for name, info in output_infos(network).items():
+    for name, info in infos.items():
         if info is None:
             return None
-        specs.append(output_spec((labels or {}).get(name, name), info, None))
+        specs.append(output_spec(labels.get(name, name), info, None))
     return tuple(specs)
 
 

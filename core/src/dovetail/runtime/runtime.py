@@ -268,9 +268,11 @@ def _shared_constants() -> SharedConstants:
 
 
 def _open_outputs(source: NetworkSource, values: Mapping[str, Any]) -> tuple[TensorSpec, ...] | None:
-    from ..optimizer.symbolic import symbolic_outputs
+    from ..optimizer.symbolic import open_specs, symbolic_outputs
 
-    return symbolic_outputs(source.network, values, source.labels)
+    if values:
+        return symbolic_outputs(source.network, values, source.labels)
+    return open_specs(source.output_infos(), source.labels)
 
 
 def _constant_bytes(network: Graph) -> int:

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from ...graph.descriptor import Array, Constant
 from ...graph.graph import Graph
-from ...graph.layer import Layer, OutputSlot
+from ...graph.layer import OutputSlot
 from .base import Pass
 
 _SMALL = 4096
@@ -18,11 +18,17 @@ class MergeConstants(Pass):
     name: ClassVar[str] = "merge_constants"
 
     def run(self, graph: Graph) -> int:
+        first: dict[int | bytes, OutputSlot] = {}
         kept: dict[tuple[object, ...], OutputSlot] = {}
         changes = 0
         for layer in graph:
             if isinstance(layer.descriptor, Constant):
-                slot = kept.setdefault(_key(layer, layer.descriptor.value), layer.output)
+                where = _where(layer.descriptor.value)
+                alike = first.setdefault(where, layer.output)
+                if alike is layer.output:  # as nearly all are: infos, of a thousand scales maybe, need not be hashed
+                    continue
+                kept.setdefault((alike.info, where), alike)
+                slot = kept.setdefault((layer.output.info, where), layer.output)
                 if slot is not layer.output:
                     graph.redirect(layer.output, slot)
                     graph.discard(layer)
@@ -30,6 +36,7 @@ class MergeConstants(Pass):
         return changes
 
 
-def _key(layer: Layer, value: Array) -> tuple[object, ...]:
-    where = value.tobytes() if value.nbytes <= _SMALL else value.__array_interface__["data"][0]
-    return (layer.output.info, where)
+def _where(value: Array) -> int | bytes:
+    """Return what equal or shared arrays have in common."""
+    where: int | bytes = value.tobytes() if value.nbytes <= _SMALL else value.__array_interface__["data"][0]
+    return where
