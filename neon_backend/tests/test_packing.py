@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 
-from dovetail import DataLayout
+from dovetail import DataLayout, Network, load
 
 RNG = np.random.default_rng(29)
 
@@ -43,3 +45,26 @@ def test_filters_of_any_size(run_layer, convolved, channels: int, filters: int, 
     (found,) = run_layer(lambda net, a: net.convolution2d(a, held, padding=padding, layout=DataLayout[layout]), fed)
     expected = convolved(x, weights, np.zeros(filters), (1, 1), padding, (1, 1), 1)
     close(found.transpose(0, 3, 1, 2) if last else found, expected, channels * kernel[0] * kernel[1])
+
+
+def test_large_pages_live_as_long_as_weights_in_them() -> None:
+    """Blocks behind the first megabytes of a load share them, and they go with the network."""
+    from dovetail_neon.workload.packed import loading
+
+    layers, width = 8, 832
+    held = [RNG.standard_normal((width, width), np.float32) * np.float32(width**-0.5) for _ in range(layers)]
+    net = Network("wide")
+    slot = net.input("x", (2, width))
+    for weights in held:
+        slot = net.fully_connected(slot, weights)
+    net.output(slot, "y")
+    x = RNG.standard_normal((2, width), np.float32)
+    expected = x
+    for weights in held:
+        expected = product(expected, weights)
+    with load(net, ["CpuAcc"], threads=1) as loaded:
+        assert loading.chunk() is not None
+        close(loaded.run({"x": x})["y"], expected, layers * width)
+    del loaded
+    gc.collect()
+    assert loading.chunk() is None

@@ -9,7 +9,7 @@ from dovetail_neon.workload.workload cimport fill
 
 import numpy as np
 
-from dovetail.ground.pieces import assembled, holds
+from dovetail.ground.pieces import assembled, reduced
 
 cdef enum:
     SHORT_SUM = 1 << 15         # elements whose sum 32 bits hold
@@ -35,16 +35,14 @@ cdef void *kept(Workload workload, object array) except NULL:
     return copy
 
 
-def fits_a_byte(weights):
-    """Whether weights can be multiplied as bytes."""
-    return (weights >= -128) & (weights <= 127)
-
-
 cdef int unit_of(Kernels kernels, object weights) except -1:
     """0 for products of 16 bits, 1 for those of 8, where the machine has them and weights fit."""
     if not kernels.quantized.has_quads or not weights.size:
         return 0
-    return weights.dtype == np.int8 or holds(fits_a_byte, weights)
+    if weights.dtype == np.int8:
+        return 1
+    least, most = (reduced(extreme, weights, range(weights.ndim), np.int16).item() for extreme in (np.minimum, np.maximum))
+    return least >= -128 and most <= 127
 
 
 cdef int check_weights(object weights, tuple shape, object name) except -1:

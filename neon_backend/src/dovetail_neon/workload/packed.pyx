@@ -7,17 +7,20 @@ mostly the same. All is held weakly: a packed constant lives as long as a worklo
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
+import threading
 import weakref
 
 import numpy as np
 
-from dovetail.ground.limits import budget
+from dovetail.ground.limits import budget, under_way
 
 cdef extern from *:
     """
     #include <stddef.h>
     #include <stdint.h>
     #include <sys/mman.h>
+
+    #define ACC_LARGE_PAGE ((size_t)2 << 20)
 
     /* Weights of some megabytes in large pages, where they are to be had: a fault each for 4 KiB
      * takes longer than packing them. */
@@ -29,12 +32,31 @@ cdef extern from *:
         (void)block, (void)nbytes;
     #endif
     }
+
+    /* Zeroed memory of whole large pages; NULL if there is none. */
+    static void *acc_map(size_t nbytes) {
+        char *begin = (char *)mmap(NULL, nbytes + ACC_LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (begin == (char *)MAP_FAILED) return NULL;
+        char *first = (char *)(((uintptr_t)begin + ACC_LARGE_PAGE - 1) / ACC_LARGE_PAGE * ACC_LARGE_PAGE);
+        if (first > begin) (void)munmap(begin, (size_t)(first - begin));
+        (void)munmap(first + nbytes, (size_t)(begin + ACC_LARGE_PAGE - first));
+        acc_large_pages(first, nbytes);
+        return first;
+    }
+    static void acc_unmap(void *memory, size_t nbytes) { (void)munmap(memory, nbytes); }
     """
     void large_pages "acc_large_pages"(void *block, size_t nbytes) nogil
+    void *map_pages "acc_map"(size_t nbytes) nogil
+    void unmap_pages "acc_unmap"(void *memory, size_t nbytes) nogil
 
 cdef enum:
     LINE = 64       # bytes
     COMPARED = 1 << 24  # bytes between two looks at the time
+    SEVERAL = 1 << 22   # bytes of a load from which on blocks share large pages
+    SMALL = 1 << 14     # bytes of a block that never does
+    LARGE = 1 << 22     # bytes of one that has large pages of its own
+    LEAST_CHUNK = 1 << 23
+    MOST_CHUNK = 1 << 24
     MAX_FORMS = 8   # of the weights of a layer that are compared; further ones are not shared unless they come from the same array
 
 
@@ -45,9 +67,76 @@ cdef class Block:
         free(self.memory)
 
 
+cdef class Chunk:
+    """Large pages that blocks of one load share; it lives as long as one of them."""
+
+    cdef void *memory
+    cdef size_t nbytes, used
+    cdef object __weakref__
+
+    def __dealloc__(self):
+        if self.memory != NULL:
+            unmap_pages(self.memory, self.nbytes)
+
+
+cdef class PartOfChunk(Block):
+    cdef Chunk chunk
+
+
+class Loading(threading.local):
+    """What a thread has packed in the load under way.
+
+    Attributes:
+        token: Of the load.
+        taken: Bytes of its blocks.
+        chunk: Returns the chunk that they share, if it is still there.
+    """
+
+    token = None
+    taken = 0
+    chunk = staticmethod(lambda: None)
+
+
+loading = Loading()
+
+
+cdef Block part_of_chunk(size_t nbytes):
+    """Return memory in the large pages of the load under way; None where it had better lie alone.
+
+    A fault for each page of 4 KiB takes about as long as to pack into it. Small networks do without
+    large pages, and so do the first blocks of others.
+    """
+    load = under_way()
+    if load is None:
+        return None
+    if loading.token is not load.token:
+        loading.token, loading.taken, loading.chunk = load.token, 0, Loading.chunk
+    loading.taken += nbytes
+    if nbytes < SMALL or nbytes >= LARGE or loading.taken < SEVERAL:
+        return None
+    cdef Chunk chunk = loading.chunk()
+    cdef size_t size, room = (nbytes + LINE - 1) // LINE * LINE + LINE    # some kernels read a line further
+    if chunk is None or chunk.nbytes - chunk.used < room:
+        size = <size_t>LEAST_CHUNK if chunk is None else min(2 * chunk.nbytes, <size_t>MOST_CHUNK)
+        chunk = Chunk.__new__(Chunk)
+        chunk.memory = map_pages(size)
+        if chunk.memory == NULL:
+            return None
+        chunk.nbytes = size
+        loading.chunk = weakref.ref(chunk)
+    cdef PartOfChunk block = PartOfChunk.__new__(PartOfChunk)
+    block.chunk, block.nbytes = chunk, nbytes
+    block.data = <char *>chunk.memory + chunk.used
+    chunk.used += room
+    return block
+
+
 cdef Block new_block(size_t nbytes):
     """Return zeroed memory."""
-    cdef Block block = Block.__new__(Block)
+    cdef Block block = part_of_chunk(nbytes)
+    if block is not None:
+        return block
+    block = Block.__new__(Block)
     # Pages fresh from the system are zero: calloc does not write to them, so that packing is the
     # first to touch them.
     block.memory = calloc(nbytes + LINE, 1)

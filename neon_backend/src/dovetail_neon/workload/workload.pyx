@@ -1,11 +1,13 @@
 """What all workloads share: parameters, packed constants, up to four parallel loops."""
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy
 
 from dovetail.abi cimport (
     DOVETAIL_CANCELLED,
@@ -37,6 +39,7 @@ cdef enum:
     CHUNKS_PER_WORKER = 8       # so that a thread that is held up can be helped
     CHUNK_BYTES = 4 << 20       # see bound_chunks
     MIN_CHUNKS = 64           # of loops that it bounds
+    AT_ONCE = 1 << 20           # bytes that are copied without a look at the time
 
 
 cdef int64_t grain_of(const acc_phase *phase, int32_t workers) noexcept nogil:
@@ -239,7 +242,12 @@ cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs):
 cdef int fill(void *memory, array, dtype) except -1:
     """Copy an array into memory piece by piece, in row-major order, broadcast axes written out."""
     cdef unsigned char[::1] target
-    if array.size:
+    cdef Py_buffer source
+    if array.nbytes <= AT_ONCE and array.dtype == dtype and array.flags.c_contiguous:   # as most are: some factors
+        PyObject_GetBuffer(array, &source, PyBUF_SIMPLE)
+        memcpy(memory, source.buf, source.len)
+        PyBuffer_Release(&source)
+    elif array.size:
         target = <unsigned char[:array.size * dtype().itemsize]><unsigned char *>memory
         put(np.asarray(target).view(dtype).reshape(array.shape), array)
     return 0
