@@ -64,9 +64,9 @@ def _read(path: str) -> Bytes:
             nbytes = os.fstat(file.fileno()).st_size
             budget().take_memory(nbytes, repr(path))
             data = np.empty(nbytes, np.uint8)  # which NumPy asks large pages for
-            data = data[: read_into(file, data)]  # it may have become shorter meanwhile
+            done = read_into(file, data)
         data.flags.writeable = False
-        return data
+        return data[:done]  # it may have become shorter meanwhile
     except DovetailError:
         raise
     except (OSError, ValueError) as error:

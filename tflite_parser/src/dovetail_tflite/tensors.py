@@ -174,7 +174,7 @@ def _quantization(table: Table, dtype: DType, shape: tuple[int, ...], what: str)
     scale, zero = found.numbers("scale"), found.numbers("zero_point")
     if not scale:
         return None
-    if not (all(map(math.isfinite, scale)) and min(scale) > 0):
+    if not (math.isfinite(sum(scale)) and min(scale) > 0):  # sums of float32 do not overflow
         if dtype.bits > 16 or not len(shape):
             return None  # sizes and positions, to which a quantizer gave a scale of zero
         raise BrokenFile(f"{what} has scales that are not positive and finite")
@@ -183,4 +183,6 @@ def _quantization(table: Table, dtype: DType, shape: tuple[int, ...], what: str)
     axis = found.number("quantized_dimension")
     if len(scale) > 1 and not 0 <= axis < len(shape):
         raise BrokenFile(f"{what} of shape {list(shape)} is quantized along axis {axis}")
-    return Quantization(scale, zero or (0,), axis if len(scale) > 1 else None)
+    if zero.count(zero[0] if zero else 0) == len(zero):  # one stands for all of them
+        zero = zero[:1] or (0,)
+    return Quantization(scale, zero, axis if len(scale) > 1 else None)

@@ -45,8 +45,9 @@ def convolution(call: Call) -> OutputSlot:
         raise Unsupported(f"filters see {per_group} of {channels} channels")
     groups = channels // per_group
     descriptor = _over_images(call, groups)
-    scales = call.quantization_of(weights)
-    x = rounded(call, x, weights, _IMAGE, asymmetric=groups > 1 or (scales is not None and len(set(scales.scale)) > 1))
+    how = call.quantization_of(weights)
+    differ = how is not None and any(one != how.scale[0] for one in how.scale)
+    x = rounded(call, x, weights, _IMAGE, asymmetric=groups > 1 or differ)
     return add_product(call, descriptor, x, weights, call.optional(2), 0)
 
 
