@@ -165,7 +165,8 @@ class Graph:
         budget = under_way()
         if budget is not None:
             budget.check_time()
-            budget.check_layers(len(self._layers) + 1, f"network {self.name!r}")
+            if len(self._layers) >= budget.limits.layers:
+                budget.check_layers(len(self._layers) + 1, f"network {self.name!r}")
         _check_descriptor(descriptor)
         _check_output_count(descriptor)
         label = self.unique_name(name or descriptor.kind.rsplit(".", 1)[-1].lower())
@@ -176,7 +177,8 @@ class Graph:
         layer = Layer(self._next_id, label, descriptor, len(slots), tuple(sources_of) if sources_of else (label,))
         for slot, source in zip(layer.inputs, slots, strict=True):
             if source is not None:
-                self.connect(source, slot)
+                source.add_reader(slot)
+        self._order = None
         if quantization is not None:
             layer.outputs[0].quantization = quantization
         try:
@@ -439,8 +441,9 @@ class Graph:
             budget = under_way()
             if budget is not None:
                 budget.check_time()
-                for slot, info in zip(layer.outputs, infos, strict=True):
-                    budget.check_shape(info.shape, slot.name)
+                if budget.limits_elements:
+                    for slot, info in zip(layer.outputs, infos, strict=True):
+                        budget.check_shape(info.shape, slot.name)
         except Exception as error:
             raise_named(error, layer, "infer")
         for slot, info in zip(layer.outputs, infos, strict=True):

@@ -149,7 +149,11 @@ class SymbolicInference:
             if self._may_have_value(slot):
                 needed += [(source, True) for source in _sources(layer)]
         elif slot.info is None:
-            needed += [(source, False) for source in _sources(layer)]
+            for source in _sources(layer):
+                if isinstance(source.layer.descriptor, Constant) and source.info is not None:
+                    self._known[source] = Known(source.info.dtype, source.info)
+                else:
+                    needed.append((source, False))
             needed += [(source, True) for source in _sources(layer, descriptor.value_inputs)]
         return [(one, wanted) for one, wanted in needed if one not in (self._values if wanted else self._known)]
 

@@ -232,7 +232,8 @@ class Record(metaclass=_RecordType):
             if named or len(values) != len(kind._fields):
                 rest = None if named else kind._rests.get(len(values))
                 values = _completed(kind, values, named) if rest is None else values + rest
-            self.__setstate__(values)
+            for put, value in zip(kind._field_setters, values, strict=True):
+                put(self, value)
             self.__post_init__()
 
     def __post_init__(self) -> None:
