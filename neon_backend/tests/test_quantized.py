@@ -174,7 +174,9 @@ def test_results_far_from_the_range(run_layer, convolved, depthwise):
         return net.add(kind(padding=(1, 1, 1, 1)), slot, stored, None, quantization=of_y).output
 
     [found] = run_layer(build, x)
-    sums = convolved(x.astype(np.float64), value.astype(np.float64), np.zeros(32), (1, 1), (1, 1, 1, 1), (1, 1), 32 if depthwise else 1)
+    sums = convolved(
+        x.astype(np.float64), value.astype(np.float64), np.zeros(32), (1, 1), (1, 1, 1, 1), (1, 1), 32 if depthwise else 1
+    )
     close(found, sums * 64.0 * np.asarray(scales)[None, :, None, None], DType.INT8, of_y)
     assert {-128, 127} <= set(np.unique(found))
 

@@ -18,8 +18,8 @@ constexpr int tile_pixels(int blocks) {
     return room > 14 ? 14 : room < 2 ? 2 : room;
 }
 
-/* The pixels of a tile: so many rows of `columns`, which are `step` bytes apart, so that four of them
- * share a register for their address. */
+/* The pixels of a tile: so many rows of `columns`, which are `step` bytes apart, so that four of
+ * them share a register for their address. */
 template <int rows, int columns> struct TilePixels {
     static constexpr int BASES = (columns + 3) / 4;
     const char *base[rows * BASES];
@@ -112,8 +112,8 @@ INLINE void finish_bytes(const ByteBand &band, Byte *out, Integers (&sum)[rows *
     }
 }
 
-/* The same of whole blocks, and of results that are clamped as bytes: vectors become bytes four at a
- * time, whichever pixels they belong to. */
+/* The same of whole blocks, and of results that are clamped as bytes: vectors become bytes four at
+ * a time, whichever pixels they belong to. */
 template <int blocks, int rows, int columns>
 INLINE void finish_near(const ByteBand &band, Byte *out, Integers (&sum)[rows * columns][blocks * BLOCK_VECTORS]) {
     constexpr int vectors = blocks * BLOCK_VECTORS, all = rows * columns * vectors;
@@ -196,8 +196,8 @@ template <typename Unit, int blocks> void byte_band(const ByteBand &band) {
     }
 }
 
-/* Let tiles read the image as it lies, or what a rectangle reads of it from a frame, which is copied
- * first if there is another in it. */
+/* Let tiles read the image as it lies, or what a rectangle reads of it from a frame, which is
+ * copied first if there is another in it. */
 static void place_windows(const acc_quantized_convolution &c, const Byte *image, const Rectangle &r, char *frame, bool copied, ByteBand &band) {
     const Reach reach(c.window, r);
     if (c.framed == 2 && !copied)

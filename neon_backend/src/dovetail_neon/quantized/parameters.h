@@ -26,10 +26,10 @@ typedef struct {
     int32_t near;                   /* results lie within 2^22 before they are clamped */
 } acc_requantization;
 
-/* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels side
- * by side; filters that it computes are a panel. Results are shared out in rectangles: each reads the
- * image as it lies, or a frame, which is a copy of what it reads, of one group, without gaps between
- * pixels and with what lies outside the image in place, in a worker's own workspace.
+/* Inputs: 0 the images. Output: 0. A tile computes up to 4 blocks of 16 filters for some pixels
+ * side by side; filters that it computes are a panel. Results are shared out in rectangles: each
+ * reads the image as it lies, or a frame, which is a copy of what it reads, of one group, without
+ * gaps between pixels and with what lies outside the image in place, in a worker's own workspace.
  *
  * A row of a window is `runs` runs of `units` words: one run where all its bytes lie side by side,
  * else one for each tap. Weights are packed: for each block of 16 filters, for each row of the
@@ -107,8 +107,8 @@ typedef struct {
  * its own workspace, with what lies outside the image in place, and computes rows of results a
  * group, which is a register of bytes, at a time. What a pixel holds in as many rows as a unit
  * multiplies at once is stacked: rows are interleaved byte by byte. Where the last stack has room
- * for another row, two rows of results are summed up from the same stacks, with weights that are one
- * row further down for the second.
+ * for another row, two rows of results are summed up from the same stacks, with weights that are
+ * one row further down for the second.
  *
  * Groups begin at every pixel, as many *phases* of them as it takes; or, where pixels are no whole
  * groups, go on through a row from pixel to pixel until filters meet them in the same way again,

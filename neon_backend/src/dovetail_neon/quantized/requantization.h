@@ -6,8 +6,8 @@
 
 namespace dovetail_acc::ACC_ISA {
 
-/* To this, 0x4B400000, a float adds a whole number, and rounds it to nearest even: its last bits are
- * then that number's. */
+/* To this, 0x4B400000, a float adds a whole number, and rounds it to nearest even: its last bits
+ * are then that number's. */
 constexpr float WHOLE = 12582912.0f;
 
 /* Real numbers, counted from the zero point, to clamped integers. Not even here is a multiplication

@@ -8,15 +8,15 @@
  *   store_bytes                 the low bytes of BLOCK integers
  *   low_bytes                   of GROUP integers, as stacks hold them
  *   saturated                   GROUP integers, each the nearest byte, as stacks hold them
- *   in_order                    the same bytes, those of the first vector before those of the second
+ *   in_order                    the same bytes, first those of the first vector
  *   store_parts<bytes, count>   the first parts of a group, each to a place of its own
  *   ByteTable                   what looks up WIDTH bytes at a time in a table of 256
  *   Halves                      sums of 2 products of 16 bits per lane: every machine has it
  *   Quads                       sums of 4 products of 8 bits per lane (VNNI, SDOT): where
  *                               ACC_HAS_QUADS is 1
  *
- * A group is a register of bytes: in stacks, vector v holds bytes 16 * (lane / 4) + 4 * v + lane % 4,
- * as registers that are interleaved 16 bytes at a time have them.
+ * A group is a register of bytes: in stacks, vector v holds bytes 16 * (lane / 4) + 4 * v +
+ * lane % 4, as registers that are interleaved 16 bytes at a time have them.
  *
  * Halves and Quads, the *units*, multiply words of DEPTH factors, 4 bytes in all; weights of Quads
  * have 8 bits, those of Halves 9, as many as the difference of two bytes has. A unit has:
