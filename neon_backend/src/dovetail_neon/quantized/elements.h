@@ -6,40 +6,46 @@
 
 namespace dovetail_acc::ACC_ISA {
 
-static void sum_of_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
-    const acc_job *job = (const acc_job *)arg;
-    const acc_quantized_sum &s = *(const acc_quantized_sum *)job->parameters;
-    const Rounding rounding(s.zero, s.low, s.high);
-    const Vector a = broadcast(s.a), b = broadcast(s.b);
-    const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
-    Byte *out = (Byte *)job->outputs[0];
-    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
-        Integers x[BLOCK_VECTORS];
-#pragma GCC unroll 4
-        for (int v = 0; v < BLOCK_VECTORS; v++) {
-            const Vector p = to_floats(load_bytes(left + at + v * LANES) - s.zero_a);
-            const Vector q = to_floats(load_bytes(right + at + v * LANES) - s.zero_b);
-            x[v] = rounding(p * a + q * b);
-        }
-        store_block(out + at, x, (int)lesser<int64_t>(BLOCK, s.count - at));
-    }
-}
+/* What two elements, less their zero points, come to before it is rounded. */
+struct Sum {
+    const Vector a, b;
+    explicit Sum(const acc_quantized_sum &s) : a(broadcast(s.a)), b(broadcast(s.b)) {}
+    INLINE_MEMBER Vector operator()(Vector p, Vector q) const { return p * a + q * b; }
+    static float most(const acc_quantized_sum &s) { return 256.0f * (__builtin_fabsf(s.a) + __builtin_fabsf(s.b)); }
+};
+struct Product {
+    const Vector factor;
+    explicit Product(const acc_quantized_sum &s) : factor(broadcast(s.a)) {}
+    INLINE_MEMBER Vector operator()(Vector p, Vector q) const { return p * q * factor; }     /* the product of two is exact */
+    static float most(const acc_quantized_sum &s) { return 256.0f * 256.0f * __builtin_fabsf(s.a); }
+};
 
-static void product_of_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
+template <typename Combine> static void combine_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_sum &s = *(const acc_quantized_sum *)job->parameters;
-    const Rounding rounding(s.zero, s.low, s.high);
-    const Vector factor = broadcast(s.a);
+    const Combine combine(s);
     const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
     Byte *out = (Byte *)job->outputs[0];
-    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
+    const auto combined = [&](int64_t at) __attribute__((always_inline)) {
+        return combine(to_floats(load_bytes(left + at) - s.zero_a), to_floats(load_bytes(right + at) - s.zero_b));
+    };
+    int64_t at = begin * BLOCK;
+    const int64_t stop = lesser(end * BLOCK, s.count);
+    if (Combine::most(s) < NEAR) {
+        const NearRounding rounding(s.zero, s.low, s.high);
+        for (; at + GROUP <= stop; at += GROUP) {
+            Integers x[GROUP_VECTORS];
+#pragma GCC unroll 4
+            for (int v = 0; v < GROUP_VECTORS; v++) x[v] = rounding(combined(at + v * LANES));
+            const GroupBytes bytes = in_order(rounding.bytes(x));
+            __builtin_memcpy(out + at, &bytes, sizeof(bytes));
+        }
+    }
+    const Rounding rounding(s.zero, s.low, s.high);
+    for (; at < stop; at += BLOCK) {
         Integers x[BLOCK_VECTORS];
 #pragma GCC unroll 4
-        for (int v = 0; v < BLOCK_VECTORS; v++) {
-            const Vector p = to_floats(load_bytes(left + at + v * LANES) - s.zero_a);
-            const Vector q = to_floats(load_bytes(right + at + v * LANES) - s.zero_b);
-            x[v] = rounding(p * q, factor);     /* the product of two is exact */
-        }
+        for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = rounding(combined(at + v * LANES));
         store_block(out + at, x, (int)lesser<int64_t>(BLOCK, s.count - at));
     }
 }

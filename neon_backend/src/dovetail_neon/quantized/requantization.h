@@ -27,7 +27,10 @@ struct Rounding {
     INLINE_MEMBER Integers rounded(Vector x) const { return bits_of(minimum(maximum(x, low), high)); }
 };
 
-/* The same of results that are known to lie within 2^22: they are whole numbers as soon as they are
+/* Results below it have all their bits when they are rounded. */
+constexpr float NEAR = 4194304.0f - 1024.0f;
+
+/* The same of results that are known to lie within it: they are whole numbers as soon as they are
  * rounded, and clamped as bytes. */
 struct NearRounding {
     Vector zero;
@@ -36,7 +39,8 @@ struct NearRounding {
     INLINE_MEMBER NearRounding(int32_t zero, float low, float high)
         : zero(broadcast(WHOLE + (float)zero)), low(GroupBytes{} + (Byte)low), high(GroupBytes{} + (Byte)high) {}
 
-    INLINE_MEMBER Integers operator()(Vector x, Vector factor) const { return bits_of(x * factor + zero) - 0x4B400000; }
+    INLINE_MEMBER Integers operator()(Vector x, Vector factor) const { return (*this)(x * factor); }
+    INLINE_MEMBER Integers operator()(Vector x) const { return bits_of(x + zero) - 0x4B400000; }
 
     /* To bytes, in the order of stacks. */
     INLINE_MEMBER GroupBytes bytes(const Integers (&x)[GROUP_VECTORS]) const {
