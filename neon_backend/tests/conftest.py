@@ -40,6 +40,12 @@ def direct():
     return _of_cpuref("direct")
 
 
+@pytest.fixture(scope="session")
+def of_cpuref():
+    """Import a module of CpuRef's tests by its name."""
+    return _of_cpuref
+
+
 def pytest_generate_tests(metafunc):
     """Give a test of convolutions in a reduced precision its cases, in every layout and way."""
     shared = _module(Path(__file__).with_name("products.py"))
@@ -94,11 +100,15 @@ def run_layer(direct, kernels):
             networks[0].output(slot, name=f"result {number}")
         view = SubgraphView(networks[0], [layer])
         graph = lower(view, kernels.lanes, kernels.precision)
+        made = {}
         values = {inside.name: feeds[outside.layer.name] for inside, outside in zip(graph.inputs, view.inputs, strict=True)}
         for private in graph.topological_order():
             if not isinstance(private.descriptor, Input | Output | Constant):
-                (values[private.name],) = execute(private, values, **how)
-        return [values[output.inputs[0].source.layer.name] for output in graph.outputs]
+                results = execute(private, values, **how)
+                values[private.name] = results[0]
+                made.update(zip(private.outputs, results, strict=True))
+        slots = [output.inputs[0].source for output in graph.outputs]
+        return [made[slot] if slot in made else values[slot.layer.name] for slot in slots]
 
     run.Cancelled = direct.Cancelled
     return run

@@ -60,8 +60,8 @@ def run(run_layer, descriptor, operands, quantizations):
     return run_layer(build, *(operands[name] for name in given), quantizations=[quantizations.get(name) for name in given])
 
 
-@pytest.mark.parametrize(("case", "runs", "operands", "wanted"), litert_cases())
-def test_same_bits_as_litert(run_layer, case, runs, operands, wanted):
+def described(case):
+    """Return the layer of a case, and the quantizations of its operands by name."""
     descriptor = QuantizedLstm(
         batch_first=not case["time_major"],
         cell_clip=case["cell_clip"] or None,
@@ -78,6 +78,12 @@ def test_same_bits_as_litert(run_layer, case, runs, operands, wanted):
     for index, one in case["operands"].items():
         if one["scale"] is not None:
             quantizations[NAMES[int(index)]] = Quantization.per_tensor(one["scale"])
+    return descriptor, quantizations
+
+
+@pytest.mark.parametrize(("case", "runs", "operands", "wanted"), litert_cases())
+def test_same_bits_as_litert(run_layer, case, runs, operands, wanted):
+    descriptor, quantizations = described(case)
     _, batch, _, units, hidden = case["sizes"]
     states = [np.full((batch, hidden), case["hidden"][1], np.int8), np.zeros((batch, units), np.int16)]
     for x, result in zip(runs, wanted, strict=True):

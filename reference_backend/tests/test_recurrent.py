@@ -256,8 +256,8 @@ def litert_cases():
     return found
 
 
-@pytest.mark.parametrize(("case", "x", "operands", "wanted"), litert_cases())
-def test_lstm_of_litert(run_layer, case, x, operands, wanted):
+def described(case, x, operands):
+    """Return the layer of a case, and its operands by our names."""
     # LiteRT's gates are input, forget, cell, output.
     gates = [3, 1, 2] if case["coupled"] else [0, 3, 1, 2]
     descriptor = Lstm(
@@ -278,5 +278,11 @@ def test_lstm_of_litert(run_layer, case, x, operands, wanted):
     for name, number in (("projection_weights", 16), ("projection_bias", 17)):
         if number in operands:
             draws.arrays[name] = operands[number]
+    return descriptor, draws
+
+
+@pytest.mark.parametrize(("case", "x", "operands", "wanted"), litert_cases())
+def test_lstm_of_litert(run_layer, case, x, operands, wanted):
+    descriptor, draws = described(case, x, operands)
     # It sums up in float32, four steps of up to ten products.
     np.testing.assert_allclose(draws.run(run_layer, descriptor)[0], wanted, rtol=2e-6, atol=2e-6, strict=True)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
+Chars = npt.NDArray[np.int8]
 Shorts = npt.NDArray[np.int16]
 Ints = npt.NDArray[np.int32]
 Whole = npt.NDArray[np.int8] | npt.NDArray[np.int16]

@@ -28,7 +28,8 @@ from typing import Any
 from dovetail import DType, Layer
 
 FAMILIES = (
-    *("attention", "convolution", "elementwise", "matrices", "movement", "quantized", "resizing", "rows", "strips", "windows"),
+    *("attention", "convolution", "elementwise", "matrices", "movement", "quantized", "recurrent", "resizing", "rows"),
+    *("strips", "windows"),
 )
 TABLES = ("WORKLOADS", "RULES", "BYTE_RULES", "PRODUCTS", "FINER")
 _BYTES = (DType.INT8, DType.UINT8)

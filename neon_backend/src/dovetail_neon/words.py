@@ -115,6 +115,12 @@ def _attention(descriptor: Any, inputs: int) -> tuple[str, str]:
     return f"attention of {descriptor.heads} heads", "row by row"
 
 
+def _recurrence(descriptor: Any, inputs: int) -> tuple[str, str]:
+    """Name a recurrent layer by its core kind: "LSTM"."""
+    name = descriptor.kind_of_cell.rpartition(".")[2].upper()
+    return name, "from the last step to the first" if descriptor.reverse else ""
+
+
 def _public(descriptor: Any, inputs: int) -> tuple[str, str]:
     """Name a layer of a core kind: "layer normalization", or the operation in its attribute."""
     operation = getattr(descriptor, "operation", None) or getattr(descriptor, "function", None)
@@ -152,6 +158,8 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
         "ReduceQuantized": lambda descriptor, inputs: (f"{descriptor.function} of pixels + requantization", "in bytes"),
         "Strips": _strips,
         "Pool": _pool,
+        "QuantizedLstm": _fixed("LSTM", "in integers"),
+        "Recurrence": _recurrence,
         "Resample": _fixed("image of another size"),
         "MeanOfImage": _fixed("mean of each channel"),
         "Apply": _apply,

@@ -11,6 +11,7 @@
 #include "dovetail_neon/matrices/matmul.h"
 #include "dovetail_neon/rows/normalization.h"
 #include "dovetail_neon/quantized/table.h"
+#include "dovetail_neon/recurrent/float_cells.h"
 #include "dovetail_neon/rows/reduction.h"
 #include "dovetail_neon/movement/reorder.h"
 #include "dovetail_neon/resizing/resample.h"
@@ -41,4 +42,5 @@ extern "C" const acc_kernels ACC_JOIN(acc_kernels_, ACC_ISA) = {
     &dovetail_acc::ACC_ISA::grouped_kernels,
     &dovetail_acc::ACC_ISA::strips_kernels,
     &dovetail_acc::ACC_ISA::quantized_kernels,
+    &dovetail_acc::ACC_ISA::recurrent_kernels,
 };

@@ -10,6 +10,7 @@
 #include "dovetail_neon/matrices/parameters.h"
 #include "dovetail_neon/rows/parameters.h"
 #include "dovetail_neon/quantized/parameters.h"
+#include "dovetail_neon/recurrent/parameters.h"
 #include "dovetail_neon/rows/parameters.h"
 #include "dovetail_neon/movement/parameters.h"
 #include "dovetail_neon/resizing/parameters.h"
@@ -39,6 +40,7 @@ typedef struct {
     const acc_grouped_kernels *grouped;
     const acc_strips_kernels *strips;
     const acc_quantized_kernels *quantized;
+    const acc_recurrent_kernels *recurrent;
 } acc_kernels;
 
 #ifdef __cplusplus

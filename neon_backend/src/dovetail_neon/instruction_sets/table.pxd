@@ -10,6 +10,7 @@ from dovetail_neon.matrices.parameters cimport acc_matmul_kernels
 from dovetail_neon.movement.parameters cimport acc_movement_kernels
 from dovetail_neon.rows.parameters cimport acc_normalization_kernels
 from dovetail_neon.quantized.parameters cimport acc_quantized_kernels
+from dovetail_neon.recurrent.parameters cimport acc_recurrent_kernels
 from dovetail_neon.rows.parameters cimport acc_reduction_kernels
 from dovetail_neon.movement.parameters cimport acc_reorder_kernels
 from dovetail_neon.resizing.parameters cimport acc_resize_kernels
@@ -44,6 +45,7 @@ cdef extern from "dovetail_neon/instruction_sets/table.h" nogil:
 
         const acc_strips_kernels *strips
         const acc_quantized_kernels *quantized
+        const acc_recurrent_kernels *recurrent
 
     const acc_kernels *acc_kernels_of(const char *name)
 

@@ -15,6 +15,7 @@
 
 #include "dovetail_neon/geometry/window.h"
 #include "dovetail_neon/workload/job.h"
+#include "dovetail_neon/recurrent/parameters.h"
 #include "dovetail_neon/workload/packing.h"
 
 /* From a sum to a result. Bounds count the zero point. */
@@ -225,6 +226,7 @@ typedef struct {
     void (*pack_depthwise[2])(const int16_t *weights, int64_t channel_step, int64_t row_step, int64_t column_step,
                               const int64_t *channel_of, int64_t phases, int64_t kernel_height, int64_t kernel_width,
                               int64_t together, char *packed);
+    const acc_quantized_recurrent_kernels *recurrent;
 } acc_quantized_kernels;
 
 #ifdef __cplusplus

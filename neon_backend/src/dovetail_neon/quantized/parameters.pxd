@@ -3,6 +3,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.workload.packing cimport acc_packing
 from dovetail_neon.geometry.window cimport acc_window
+from dovetail_neon.recurrent.parameters cimport acc_quantized_recurrent_kernels
 
 
 cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
@@ -177,6 +178,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         acc_pack pack[2]
         acc_pack_stored pack_stored[2]
         acc_pack_depthwise pack_depthwise[2]
+        const acc_quantized_recurrent_kernels *recurrent
 
     const acc_quantized_kernels *acc_quantized_kernels_of(const char *instruction_set, int32_t dot_products)
 

@@ -7,6 +7,7 @@
 #include "dovetail_neon/quantized/elements.h"
 #include "dovetail_neon/quantized/reduction.h"
 #include "dovetail_neon/quantized/pooling.h"
+#include "dovetail_neon/recurrent/quantized_lstm.h"
 
 namespace dovetail_acc::ACC_ISA {
 
@@ -17,6 +18,11 @@ namespace dovetail_acc::ACC_ISA {
 #define ACC_HAS_QUADS 0
 #define ACC_BY_UNIT(kernel) {kernel<Halves>, nullptr}
 #endif
+
+static const acc_quantized_recurrent_kernels quantized_recurrent_kernels = {
+    ACC_BY_UNIT(quantized_lstm),
+    ACC_BY_UNIT(pack_byte_matrix),
+};
 
 static const acc_quantized_kernels quantized_kernels = {
     ACC_TEXT(ACC_ISA),
@@ -45,6 +51,7 @@ static const acc_quantized_kernels quantized_kernels = {
     ACC_BY_UNIT(pack_shorts),
     ACC_BY_UNIT(pack_bytes),
     ACC_BY_UNIT(pack_depthwise),
+    &quantized_recurrent_kernels,
 };
 
 } // namespace dovetail_acc::ACC_ISA

@@ -1,0 +1,83 @@
+"""Private kinds of recurrent layers."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dovetail import PrivateLayer
+from dovetail.graph.descriptor import descriptor_class
+from dovetail.ground.records import NamedTuple
+
+from ..arrays import Chars, Floats, Ints
+from ..elementwise.functions import Function
+from ..quantized.fixed_point import Scaling
+
+
+class GateFactors(NamedTuple):
+    """What sums of a gate are multiplied by."""
+
+    of_input: Scaling
+    of_hidden: Scaling
+    of_cell: Scaling
+    """Of peepholes."""
+    of_norm: Scaling
+    """After a normalization."""
+    least_variance: int
+
+
+@descriptor_class
+class QuantizedLstmSteps(PrivateLayer, kind="CpuAcc.QuantizedLstm"):
+    """Long short-term memory in integers, see `QuantizedLstm`, with what is constant beside it.
+
+    Rows of weights are those of the gates one after the other: input, forget, cell, output; there
+    are none of an input gate that is 1 - the forget gate. Cell gates have zeros for peepholes.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "initial_hidden", "initial_cell")
+    batch_first: bool
+    weights: Chars
+    recurrent_weights: Chars
+    bias: Ints
+    peepholes: Ints | None
+    normalization: Ints | None
+    projection_weights: Chars | None
+    projection_bias: Ints | None
+    factors: tuple[GateFactors, ...]
+    """Of the gates that there are."""
+    of_made: Scaling
+    of_projection: Scaling
+    zeros: tuple[int, int, int]
+    """Zero points of input, hidden state and what is projected; the latter two may be one."""
+    cell_bits: int
+    """How many of the cell's 15 stand for whole numbers."""
+    cell_clip: int
+    """In its integers, as the next one is; 0: none."""
+    projection_clip: int
+
+
+@descriptor_class
+class Recurrence(PrivateLayer, kind="CpuAcc.Recurrence"):
+    """Recurrent layer of float32, see `Rnn`, `Gru` and `Lstm`, with what is constant beside it."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "initial_hidden", "initial_cell")
+    kind_of_cell: str
+    """`dovetail.Rnn`, `dovetail.Gru` or `dovetail.Lstm`."""
+    batch_first: bool
+    reverse: bool
+    gates: int
+    weights: Floats
+    recurrent_weights: Floats
+    bias: Floats | None
+    recurrent_bias: Floats | None
+    peepholes: Floats | None
+    normalization: Floats | None
+    projection_weights: Floats | None
+    projection_bias: Floats | None
+    functions: tuple[Function, Function, Function]
+    """Those of gates, of the cell gate, and of the hidden state."""
+    clips: tuple[float | None, float | None, float | None]
+    """Limits of gates, cells and projected states."""
+    epsilon: float
+    blocks: tuple[int, int, int]
+    """Blocks of rows of an LSTM's input, output and forget gate; -1: made of another one."""
+    reset_after: bool
