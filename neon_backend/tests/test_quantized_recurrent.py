@@ -17,7 +17,7 @@ GATES = ("input", "forget", "cell", "output")
 
 @pytest.fixture(params=[(name, dots) for name, here in instruction_sets().items() if here for dots in (True, False)], ids=str)
 def kernels(request):
-    """The kernels of each instruction set of this machine, with dot products of bytes and without."""
+    """The kernels of each instruction set, with dot products of bytes and without."""
     name, dots = request.param
     return Kernels(name, dot_products=dots)
 
@@ -38,9 +38,7 @@ def run(run_layer, descriptor, operands, quantizations, **how):
                 by_name[name] = net.constant(value, quantization=quantizations.get(name))
         return net.add(descriptor, *(by_name.get(name) for name in descriptor.input_names))
 
-    return run_layer(
-        build, *(operands[name] for name in STATES), quantizations=[quantizations[name] for name in STATES], **how
-    )
+    return run_layer(build, *(operands[name] for name in STATES), quantizations=[quantizations[name] for name in STATES], **how)
 
 
 def test_same_bits_as_litert(run_layer, of_litert):
@@ -103,8 +101,15 @@ def check(run_layer, descriptor, operands, quantizations):
         np.testing.assert_array_equal(got, wanted)
 
 
-SIZES = [(4, 2, 3, 5, 5), (1, 1, 257, 128, 128), (70, 1, 17, 33, 33), (3, 5, 130, 17, 17), (2, 70, 9, 4, 4), (2, 3, 40, 150, 150)]
-"""Steps, batch, elements of a step, units and hidden values: odd ones, several panels, long and wide runs."""
+SIZES = [
+    (4, 2, 3, 5, 5),
+    (1, 1, 257, 128, 128),
+    (70, 1, 17, 33, 33),
+    (3, 5, 130, 17, 17),
+    (2, 70, 9, 4, 4),
+    (2, 3, 40, 150, 150),
+]
+"""Steps, batch, elements of a step, units, hidden values: odd ones, several panels, wide runs."""
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)

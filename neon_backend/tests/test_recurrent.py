@@ -14,7 +14,7 @@ SIZES = [
     *((4, 2, 3, 5), (1, 1, 1, 1), (3, 5, 17, 4), (2, 1, 33, 17), (70, 2, 3, 2), (0, 2, 3, 4), (3, 0, 3, 4), (3, 2, 0, 4)),
     *((5, 7, 130, 70), (2, 130, 9, 16)),
 ]
-"""Steps, batch, elements of a step, units: those of a layer with inputs ahead, empty ones, several panels."""
+"""Steps, batch, elements of a step, units: with inputs ahead, empty ones, several panels."""
 
 
 @pytest.fixture(scope="session")

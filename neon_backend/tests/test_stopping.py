@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import dovetail
+from dovetail import Quantization
 from dovetail.contract.claims import read_claims
-from dovetail.layers import Pooling2d, PoolingFunction
+from dovetail.layers import Gru, Lstm, Pooling2d, PoolingFunction, QuantizedLstm, Rnn
 from dovetail_neon.backend import CpuAccBackend
 
 LONG = 1 << 20
@@ -64,6 +65,50 @@ WITHIN = {
         zeros(1, 2, 150, 150),
     ),
 }
+
+
+def recurrent(kind, steps, batch, inputs, units):
+    """Build a layer; of an LSTM the hidden state is projected to one value, whatever the units."""
+
+    def build(net, x):
+        if kind is QuantizedLstm:
+            small, cell = Quantization.per_tensor(0.5), Quantization.per_tensor(2.0**-11)
+            narrow = [(units, inputs)] * 3 + [(units, 1)] * 3
+            weights = [net.constant(np.zeros(shape, np.int8), quantization=small) for shape in narrow]
+            biases = [net.constant(np.zeros(units, np.int32))] * 3
+            states = [net.constant(np.zeros((batch, 1), np.int8), quantization=small)]
+            states.append(net.constant(np.zeros((batch, units), np.int16), quantization=cell))
+            projection = net.constant(np.zeros((1, units), np.int8), quantization=small)
+            return net.add(kind(), x, *states, *weights, *biases, *[None] * 10, projection)
+        gates = {Rnn: 1, Gru: 3, Lstm: 4}[kind]
+        weights = [net.constant(zeros(gates * units, size)) for size in (inputs, 1)]
+        projection = [None] * 6 + [net.constant(zeros(1, units))] if kind is Lstm else []
+        return net.add(kind(), x, *weights, *projection)
+
+    return build
+
+
+RECURRENT = {
+    f"{kind.__name__} of many {what}": (kind, sizes)
+    for kind in (Rnn, Gru, Lstm, QuantizedLstm)
+    for what, sizes in {
+        "steps": (LONG, 1, 1, 1),
+        "sequences": (1, LONG, 1, 1),
+        "inputs": (1, 1, 2 * LONG, 1),
+        "units": (1, 1, 1, LONG),
+    }.items()
+    if what != "units" or kind in (Lstm, QuantizedLstm)
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent_layers_stop(run_layer, name):
+    kind, (steps, batch, inputs, units) = RECURRENT[name]
+    x = np.zeros((steps, batch, inputs), np.int8 if kind is QuantizedLstm else np.float32)
+    quantizations = [Quantization.per_tensor(0.5)] if kind is QuantizedLstm else None
+    for cancel in (1, 2):  # within what comes before the steps, or within one
+        with pytest.raises(run_layer.Cancelled):
+            run_layer(recurrent(kind, steps, batch, inputs, units), x, quantizations=quantizations, cancel=cancel)
 
 
 @pytest.mark.parametrize("name", WITHIN)

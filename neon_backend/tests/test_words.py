@@ -82,3 +82,11 @@ def test_without_optimization_each_layer_is_named_by_itself():
     words = explained(net, passes=False)
     assert any(said.startswith("convolution 3x3, Winograd") for said in words), words
     assert "ReLU" in words
+
+
+@pytest.mark.parametrize(("reverse", "expected"), [(False, "LSTM"), (True, "LSTM, from the last step to the first")])
+def test_recurrent_layers(reverse, expected):
+    net = Network("sequence")
+    states = net.lstm(net.input("x", (3, 1, 4)), np.ones((20, 4), np.float32), np.ones((20, 5), np.float32), reverse=reverse)
+    net.output(states[0], "y")
+    assert explained(net) == [expected]

@@ -1,6 +1,7 @@
 /* Products of rows of bytes with packed weights, few rows at a time. */
 #pragma once
 
+#include "dovetail_neon/recurrent/pace.h"
 #include "dovetail_neon/recurrent/parameters.h"
 #include "dovetail_neon/vectors/bytes.h"
 #include "dovetail_neon/workload/job.h"
@@ -57,12 +58,19 @@ static bool byte_tile(const acc_job *job, const acc_recurrent_matrix &m, const c
 template <typename Unit, int vectors>
 static bool byte_panel(const acc_job *job, const acc_recurrent_matrix &m, const char *weights, const int32_t *begins, const char *in,
                        int64_t rows, int32_t *out, int64_t out_step) {
-    int64_t row = 0;
-    if constexpr (PANEL_ROWS == 3)
-        for (; row + 3 <= rows; row += 3)
-            if (!byte_tile<Unit, 3, vectors>(job, m, weights, begins, in + row * m.step, out + row * out_step, out_step)) return false;
-    for (; row < rows; row++)
-        if (!byte_tile<Unit, 1, vectors>(job, m, weights, begins, in + row * m.step, out + row * out_step, out_step)) return false;
+    Pace pace = {job};
+    for (int64_t row = 0; row < rows;) {
+        const char *from = in + row * m.step;
+        int32_t *to = out + row * out_step;
+        if (pace.stops(PANEL_ROWS * (m.pieces + 16))) return false;
+        if (PANEL_ROWS > 1 && row + PANEL_ROWS <= rows) {
+            if (!byte_tile<Unit, PANEL_ROWS, vectors>(job, m, weights, begins, from, to, out_step)) return false;
+            row += PANEL_ROWS;
+        } else {
+            if (!byte_tile<Unit, 1, vectors>(job, m, weights, begins, from, to, out_step)) return false;
+            row++;
+        }
+    }
     return true;
 }
 

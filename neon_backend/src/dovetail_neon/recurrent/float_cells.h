@@ -15,8 +15,8 @@ struct FloatRun {
     int64_t first, count;       /* steps whose inputs are multiplied */
     int64_t step;
 
-    int64_t row_of(int64_t step, int64_t b) const {
-        const int64_t t = s->reverse ? s->steps - 1 - step : step;
+    int64_t row_of(int64_t number, int64_t b) const {
+        const int64_t t = s->reverse ? s->steps - 1 - number : number;
         return s->batch_first ? b * s->steps + t : t * s->batch + b;
     }
     float *room(int64_t place) const { return (float *)job->workspace + place; }
@@ -44,62 +44,34 @@ INLINE void store_some(float *at, Vector x, int lanes) {
         store_part(at, x, lanes);
 }
 
-/* What goes into functions is cut off. */
-static void clip_run(float limit, float *x, int64_t count) {
-    if (limit == __builtin_inff()) return;
-    const Vector low = broadcast(-limit), high = broadcast(limit);
-    each_vector(count, [=](int64_t i, int lanes) { store_some(x + i, clamped(load_some(x + i, lanes), low, high), lanes); });
-}
-
 INLINE void add_run(float *x, const float *y, int64_t count) {
     each_vector(count, [=](int64_t i, int lanes) { store_some(x + i, load_some(x + i, lanes) + load_some(y + i, lanes), lanes); });
 }
 
-/* Subtract the mean of all units, divide by the root of the variance, times a scale. */
-static void normalize_run(float *x, const float *scale, int64_t count, float epsilon) {
-    Vector sum = zeros(), squares = zeros();
-    each_vector(count, [&](int64_t i, int lanes) { sum += load_some(x + i, lanes); });
-    const Vector mean = broadcast(total(sum) / (float)count);
-    each_vector(count, [&](int64_t i, int lanes) {
-        const Vector distance = load_some(x + i, lanes) - mean;
-        store_some(x + i, distance, lanes);
-        squares = fma(load_some(x + i, lanes), load_some(x + i, lanes), squares);     /* lanes beyond are 0 */
-    });
-    const Vector factor = broadcast(1.0f / __builtin_sqrtf(total(squares) / (float)count + epsilon));
-    each_vector(count, [=](int64_t i, int lanes) {
-        store_some(x + i, load_some(x + i, lanes) * factor * load_some(scale + i, lanes), lanes);
-    });
-}
-
-/* Sums of gates from block `first` on, of so many blocks, become what functions are applied to. */
-static void finish_gates(const acc_recurrence &s, float *x, int64_t first, int64_t blocks, const float *cell) {
-    const int64_t units = s.units;
-    for (int64_t block = first; block < first + blocks && cell && s.peepholes && block < s.gates - 1; block++) {
-        const float *sight = s.peepholes + block * units;
-        float *values = x + block * units;
-        each_vector(units, [=](int64_t i, int lanes) {
-            store_some(values + i, fma(load_some(sight + i, lanes), load_some(cell + i, lanes), load_some(values + i, lanes)), lanes);
-        });
+/* Cut off, and a function. */
+INLINE void finish_run(float limit, const acc_activation &function, float *x, int64_t count) {
+    if (limit != __builtin_inff()) {
+        const Vector low = broadcast(-limit), high = broadcast(limit);
+        each_vector(count, [=](int64_t i, int lanes) { store_some(x + i, clamped(load_some(x + i, lanes), low, high), lanes); });
     }
-    for (int64_t block = first; block < first + blocks && s.normalization && units; block++) {
-        normalize_run(x + block * units, s.normalization + block * units, units, s.epsilon);
-        if (s.bias) add_run(x + block * units, s.bias + block * units, units);
-    }
-    clip_run(s.gate_clip, x + first * units, blocks * units);
+    if (function.function != ACC_IDENTITY) activate_run(function, x, x, count);
 }
-
-INLINE void apply_to(const acc_activation &function, float *x, int64_t count) { activate_run(function, x, x, count); }
 
 /* Range of these: sequences. */
 static void finish_rnn(int64_t begin, int64_t end, int32_t, void *arg) {
     const FloatRun &run = *(const FloatRun *)arg;
     const acc_recurrence &s = *run.s;
+    Pace pace = {run.job};
     for (int64_t b = begin; b < end; b++) {
-        float *x = run.given(b);
-        add_run(x, run.sums(b), s.units);
-        clip_run(s.gate_clip, x, s.units);
-        activate_run(s.output, x, run.hidden(b), s.units);
-        __builtin_memcpy(run.sequence(b), run.hidden(b), (size_t)s.units * sizeof(float));
+        float *x = run.given(b), *hidden = run.hidden(b), *out = run.sequence(b);
+        const float *sums = run.sums(b);
+        const auto span = [&](int64_t first, int64_t last) {
+            add_run(x + first, sums + first, last - first);
+            finish_run(s.gate_clip, s.output, x + first, last - first);
+            __builtin_memcpy(hidden + first, x + first, (size_t)(last - first) * sizeof(float));
+            __builtin_memcpy(out + first, x + first, (size_t)(last - first) * sizeof(float));
+        };
+        if (pace.stops(64) || !pace.spans(s.units, 8, span)) return;
     }
 }
 
@@ -107,86 +79,160 @@ static void finish_rnn(int64_t begin, int64_t end, int32_t, void *arg) {
 static void open_gru(int64_t begin, int64_t end, int32_t, void *arg) {
     const FloatRun &run = *(const FloatRun *)arg;
     const acc_recurrence &s = *run.s;
+    Pace pace = {run.job};
     for (int64_t b = begin; b < end; b++) {
-        float *x = run.given(b);
-        add_run(x, run.sums(b), 2 * s.units);
-        clip_run(s.gate_clip, x, 2 * s.units);
-        apply_to(s.gate, x, 2 * s.units);
-        if (s.reset_after) continue;
-        const float *reset = x + s.units, *hidden = run.hidden(b);
-        float *made = run.made(b);
-        each_vector(s.units, [=](int64_t i, int lanes) {
-            store_some(made + i, load_some(reset + i, lanes) * load_some(hidden + i, lanes), lanes);
-        });
+        float *x = run.given(b), *made = run.made(b);
+        const float *sums = run.sums(b), *hidden = run.hidden(b), *reset = x + s.units;
+        const auto span = [&](int64_t first, int64_t last) {
+            for (int64_t at = first; at < 2 * s.units; at += s.units) {
+                add_run(x + at, sums + at, last - first);
+                finish_run(s.gate_clip, s.gate, x + at, last - first);
+            }
+            if (s.reset_after) return;
+            each_vector(last - first, [=](int64_t i, int lanes) {
+                store_some(made + first + i, load_some(reset + first + i, lanes) * load_some(hidden + first + i, lanes), lanes);
+            });
+        };
+        if (pace.stops(64) || !pace.spans(s.units, 16, span)) return;
     }
 }
 
 static void finish_gru(int64_t begin, int64_t end, int32_t, void *arg) {
     const FloatRun &run = *(const FloatRun *)arg;
     const acc_recurrence &s = *run.s;
+    Pace pace = {run.job};
     for (int64_t b = begin; b < end; b++) {
-        const float *update = run.given(b), *reset = update + s.units;
-        float *candidate = run.given(b) + 2 * s.units, *hidden = run.hidden(b);
-        if (s.reset_after) {
-            const float *own = run.sums(b) + 2 * s.units;
-            each_vector(s.units, [=](int64_t i, int lanes) {
-                store_some(candidate + i, fma(load_some(reset + i, lanes), load_some(own + i, lanes), load_some(candidate + i, lanes)),
-                           lanes);
+        float *x = run.given(b), *hidden = run.hidden(b), *out = run.sequence(b);
+        const float *own = s.reset_after ? run.sums(b) + 2 * s.units : run.later(b);
+        const auto span = [&](int64_t first, int64_t last) {
+            const float *update = x + first, *reset = update + s.units, *own_here = own + first;
+            float *candidate = x + 2 * s.units + first, *state = hidden + first, *to = out + first;
+            const bool after = s.reset_after;
+            each_vector(last - first, [=](int64_t i, int lanes) {
+                const Vector mine = load_some(own_here + i, lanes);
+                const Vector scaled = after ? load_some(reset + i, lanes) * mine : mine;
+                store_some(candidate + i, load_some(candidate + i, lanes) + scaled, lanes);
             });
-        } else {
-            add_run(candidate, run.later(b), s.units);
-        }
-        clip_run(s.gate_clip, candidate, s.units);
-        apply_to(s.output, candidate, s.units);
-        each_vector(s.units, [=](int64_t i, int lanes) {
-            const Vector z = load_some(update + i, lanes), fresh = load_some(candidate + i, lanes);
-            store_some(hidden + i, (broadcast(1.0f) - z) * fresh + z * load_some(hidden + i, lanes), lanes);
-        });
-        __builtin_memcpy(run.sequence(b), hidden, (size_t)s.units * sizeof(float));
+            finish_run(s.gate_clip, s.output, candidate, last - first);
+            each_vector(last - first, [=](int64_t i, int lanes) {
+                const Vector z = load_some(update + i, lanes), fresh = load_some(candidate + i, lanes);
+                const Vector next = (broadcast(1.0f) - z) * fresh + z * load_some(state + i, lanes);
+                store_some(state + i, next, lanes);
+                store_some(to + i, next, lanes);
+            });
+        };
+        if (pace.stops(64) || !pace.spans(s.units, 12, span)) return;
     }
 }
 
-/* The new cell of one sequence. */
-INLINE void renew_cell(const acc_recurrence &s, const float *x, float *cell) {
-    const float *given = x + s.input_gate * s.units, *kept = x + s.forget_gate * s.units, *fresh = x + (s.gates - 1) * s.units;
-    const Vector one = broadcast(1.0f), low = broadcast(-s.cell_clip), high = broadcast(s.cell_clip);
-    const bool coupled_input = s.input_gate < 0, coupled_forget = s.forget_gate < 0;
-    each_vector(s.units, [=](int64_t i, int lanes) {
-        const Vector keep = coupled_forget ? one - load_some(given + i, lanes) : load_some(kept + i, lanes);
-        const Vector take = coupled_input ? one - load_some(kept + i, lanes) : load_some(given + i, lanes);
-        const Vector next = fma(keep, load_some(cell + i, lanes), take * load_some(fresh + i, lanes));
-        store_some(cell + i, clamped(next, low, high), lanes);
-    });
-}
+/* One sequence of an LSTM at a step. */
+struct FloatLstmStep {
+    const acc_recurrence &s;
+    float *x;               /* [gates][units]: what the inputs give, and all that is made of it */
+    const float *sums;
+    float *cell;
+
+    /* Add what the state gives, and the cell where the gate sees it. */
+    INLINE_MEMBER void add(int64_t block, int64_t first, int64_t last) const {
+        const int64_t at = block * s.units + first;
+        float *to = x + at;
+        add_run(to, sums + at, last - first);
+        if (!s.peepholes || block == s.gates - 1) return;
+        const float *sight = s.peepholes + at, *seen = cell + first;
+        each_vector(last - first, [=](int64_t i, int lanes) {
+            store_some(to + i, fma(load_some(sight + i, lanes), load_some(seen + i, lanes), load_some(to + i, lanes)), lanes);
+        });
+    }
+
+    INLINE_MEMBER void open(int64_t block, int64_t first, int64_t last) const {
+        finish_run(s.gate_clip, block == s.gates - 1 ? s.cell : s.gate, x + block * s.units + first, last - first);
+    }
+
+    INLINE_MEMBER void renew(int64_t first, int64_t last) const {
+        const float *given = x + s.input_gate * s.units + first, *kept = x + s.forget_gate * s.units + first;
+        const float *fresh = x + (s.gates - 1) * s.units + first;
+        float *state = cell + first;
+        const Vector one = broadcast(1.0f), low = broadcast(-s.cell_clip), high = broadcast(s.cell_clip);
+        const bool coupled_input = s.input_gate < 0, coupled_forget = s.forget_gate < 0;
+        each_vector(last - first, [=](int64_t i, int lanes) {
+            const Vector keep = coupled_forget ? one - load_some(given + i, lanes) : load_some(kept + i, lanes);
+            const Vector take = coupled_input ? one - load_some(kept + i, lanes) : load_some(given + i, lanes);
+            const Vector next = fma(keep, load_some(state + i, lanes), take * load_some(fresh + i, lanes));
+            store_some(state + i, clamped(next, low, high), lanes);
+        });
+    }
+
+    /* What the output gate lets out. */
+    INLINE_MEMBER void show(float *made, int64_t first, int64_t last) const {
+        const float *gate = x + s.output_gate * s.units + first;
+        float *to = made + first;
+        activate_run(s.output, cell + first, to, last - first);
+        each_vector(last - first, [=](int64_t i, int lanes) {
+            store_some(to + i, load_some(to + i, lanes) * load_some(gate + i, lanes), lanes);
+        });
+    }
+
+    /* Subtract the mean of all units, divide by the root of the variance, times a scale, plus a
+     * bias; false if the run should end. */
+    bool normalize(int64_t block, Pace &pace) const {
+        float *to = x + block * s.units;
+        Vector sum = zeros(), squares = zeros();
+        const bool summed = pace.spans(s.units, 4, [&](int64_t first, int64_t last) {
+            add(block, first, last);
+            each_vector(last - first, [&](int64_t i, int lanes) { sum += load_some(to + first + i, lanes); });
+        });
+        const Vector mean = broadcast(total(sum) / (float)s.units);
+        const bool squared = summed && pace.spans(s.units, 3, [&](int64_t first, int64_t last) {
+            each_vector(last - first, [&](int64_t i, int lanes) {
+                float *here = to + first + i;
+                store_some(here, load_some(here, lanes) - mean, lanes);
+                squares = fma(load_some(here, lanes), load_some(here, lanes), squares);     /* lanes beyond are 0 */
+            });
+        });
+        const Vector factor = broadcast(1.0f / __builtin_sqrtf(total(squares) / (float)s.units + s.epsilon));
+        const float *scale = s.normalization + block * s.units, *bias = s.bias ? s.bias + block * s.units : nullptr;
+        return squared && pace.spans(s.units, 4, [&](int64_t first, int64_t last) {
+            each_vector(last - first, [&](int64_t i, int lanes) {
+                const int64_t at = first + i;
+                const Vector normal = load_some(to + at, lanes) * factor * load_some(scale + at, lanes);
+                store_some(to + at, bias ? normal + load_some(bias + at, lanes) : normal, lanes);
+            });
+        });
+    }
+
+    template <bool normalizes> bool take(float *made, Pace &pace) const {
+        const int64_t output = s.output_gate;
+        for (int64_t block = 0; normalizes && block < s.gates; block++)
+            if (block != output && !normalize(block, pace)) return false;
+        const auto finish = [&](int64_t first, int64_t last) {
+            if (!normalizes) add(output, first, last);
+            open(output, first, last);
+            show(made, first, last);
+        };
+        const bool renewed = pace.spans(s.units, 40, [&](int64_t first, int64_t last) {
+            for (int64_t block = 0; block < s.gates; block++) {
+                if (block == output) continue;
+                if (!normalizes) add(block, first, last);
+                open(block, first, last);
+            }
+            renew(first, last);
+            if (!normalizes) finish(first, last);
+        });
+        if (!normalizes || !renewed) return renewed;
+        return normalize(output, pace) && pace.spans(s.units, 16, finish);
+    }
+};
 
 static void finish_lstm(int64_t begin, int64_t end, int32_t, void *arg) {
     const FloatRun &run = *(const FloatRun *)arg;
     const acc_recurrence &s = *run.s;
     const bool projects = s.projected.rows > 0;
+    Pace pace = {run.job};
     for (int64_t b = begin; b < end; b++) {
-        float *x = run.given(b), *cell = run.cell(b), *made = projects ? run.made(b) : run.hidden(b);
-        add_run(x, run.sums(b), s.gates * s.units);
-        float *open = x + s.output_gate * s.units;
-        if (s.peepholes) {      /* the output gate sees the new cell */
-            for (int64_t block = 0; block < s.gates; block++) {
-                if (block == s.output_gate) continue;
-                finish_gates(s, x, block, 1, cell);
-                apply_to(block == s.gates - 1 ? s.cell : s.gate, x + block * s.units, s.units);
-            }
-            renew_cell(s, x, cell);
-            finish_gates(s, x, s.output_gate, 1, cell);
-            apply_to(s.gate, open, s.units);
-        } else {
-            finish_gates(s, x, 0, s.gates, nullptr);
-            apply_to(s.gate, x, (s.gates - 1) * s.units);
-            apply_to(s.cell, x + (s.gates - 1) * s.units, s.units);
-            renew_cell(s, x, cell);
-        }
-        activate_run(s.output, cell, made, s.units);
-        each_vector(s.units, [=](int64_t i, int lanes) {
-            store_some(made + i, load_some(made + i, lanes) * load_some(open + i, lanes), lanes);
-        });
-        if (!projects) __builtin_memcpy(run.sequence(b), made, (size_t)s.units * sizeof(float));
+        const FloatLstmStep step = {s, run.given(b), run.sums(b), run.cell(b)};
+        float *made = projects ? run.made(b) : run.hidden(b);
+        if (!(s.normalization ? step.take<true>(made, pace) : step.take<false>(made, pace)) || pace.stops(64)) return;
+        if (!projects && !copy_spans(run.job, run.sequence(b), made, s.units)) return;
     }
 }
 
@@ -195,25 +241,29 @@ static bool multiply_floats(const FloatRun &run, const acc_recurrent_matrix &m, 
     return over_range(run.job, shares, m.panels, float_panels, &product);
 }
 
-static bool project_floats(const FloatRun &run) {
+static bool project_floats(const FloatRun &run, Pace &pace) {
     const acc_recurrence &s = *run.s;
     float *sums = run.room(s.later_place);
+    const acc_activation none = {ACC_IDENTITY, 0.0f, 0.0f};
     if (!multiply_floats(run, s.projected, run.made(0), s.batch, sums, s.projected.shares)) return false;
     for (int64_t b = 0; b < s.batch; b++, sums += s.projected.vectors * LANES) {
-        clip_run(s.projection_clip, sums, s.hidden);
-        __builtin_memcpy(run.hidden(b), sums, (size_t)s.hidden * sizeof(float));
-        __builtin_memcpy(run.sequence(b), sums, (size_t)s.hidden * sizeof(float));
+        const auto span = [&](int64_t first, int64_t last) {
+            finish_run(s.projection_clip, none, sums + first, last - first);
+            __builtin_memcpy(run.hidden(b) + first, sums + first, (size_t)(last - first) * sizeof(float));
+            __builtin_memcpy(run.sequence(b) + first, sums + first, (size_t)(last - first) * sizeof(float));
+        };
+        if (pace.stops(64) || !pace.spans(s.hidden, 3, span)) return false;
     }
     return true;
 }
 
-static bool take_float_step(FloatRun &run) {
+static bool take_float_step(FloatRun &run, Pace &pace) {
     const acc_recurrence &s = *run.s;
     if (!multiply_floats(run, s.recurrent, run.hidden(0), s.batch, run.room(s.sums_place), s.recurrent.shares)) return false;
     if (s.kind == ACC_RNN) return over_range(run.job, s.shares_gates, s.batch, finish_rnn, &run);
     if (s.kind == ACC_LSTM) {
         if (!over_range(run.job, s.shares_gates, s.batch, finish_lstm, &run)) return false;
-        return s.projected.rows == 0 || project_floats(run);
+        return s.projected.rows == 0 || project_floats(run, pace);
     }
     if (!over_range(run.job, s.shares_gates, s.batch, open_gru, &run)) return false;
     if (!s.reset_after && !multiply_floats(run, s.candidate, run.made(0), s.batch, run.room(s.later_place), s.candidate.shares))
@@ -222,22 +272,20 @@ static bool take_float_step(FloatRun &run) {
 }
 
 /* What the inputs of the steps from `first` on give to the gates. */
-static bool multiply_float_inputs(const FloatRun &run) {
+static bool multiply_float_inputs(const FloatRun &run, Pace &pace) {
     const acc_recurrence &s = *run.s;
     const int64_t rows = run.count * s.batch, step = s.weights.step / (int64_t)sizeof(float);
     float *in = run.room(s.rows_place);
     for (int64_t row = 0; row < rows; row++) {
         const float *from = (const float *)run.job->inputs[0] + run.row_of(run.first + row / s.batch, row % s.batch) * s.inputs;
-        if (!copy_spans(run.job, in + row * step, from, s.inputs)) return false;
+        if (pace.stops(64 + s.inputs) || !copy_spans(run.job, in + row * step, from, s.inputs)) return false;
     }
     return multiply_floats(run, s.weights, in, rows, run.room(s.given_place), s.shares_inputs);
 }
 
-INLINE void begin_state(const acc_job *job, int input, int64_t offset, float *to, int64_t count) {
-    if (input >= 0)
-        __builtin_memcpy(to, (const float *)job->inputs[input] + offset, (size_t)count * sizeof(float));
-    else
-        __builtin_memset(to, 0, (size_t)count * sizeof(float));
+/* The first state of a sequence: that of an input, or zeros. */
+INLINE bool begin_state(const acc_job *job, int input, int64_t b, float *to, int64_t count) {
+    return copy_spans(job, to, input >= 0 ? (const float *)job->inputs[input] + b * count : nullptr, count);
 }
 
 /* Range: 1. */
@@ -245,20 +293,21 @@ static void recurrence(int64_t, int64_t, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_recurrence &s = *(const acc_recurrence *)job->parameters;
     FloatRun run = {job, &s, 0, 0, 0};
+    Pace pace = {job};
     for (int64_t b = 0; b < s.batch; b++) {
-        begin_state(job, s.initial_hidden, b * s.hidden, run.hidden(b), s.hidden);
-        if (s.kind == ACC_LSTM) begin_state(job, s.initial_cell, b * s.units, run.cell(b), s.units);
+        if (pace.stops(64 + s.hidden) || !begin_state(job, s.initial_hidden, b, run.hidden(b), s.hidden)) return;
+        if (s.kind == ACC_LSTM && !begin_state(job, s.initial_cell, b, run.cell(b), s.units)) return;
     }
     for (; run.first < s.steps; run.first += run.count) {
         run.count = lesser(s.ahead, s.steps - run.first);
         run.step = run.first;
-        if (!multiply_float_inputs(run)) return;
+        if (!multiply_float_inputs(run, pace)) return;
         for (; run.step < run.first + run.count; run.step++)
-            if (acc_stopped(job) || !take_float_step(run)) return;
+            if (acc_stopped(job) || !take_float_step(run, pace)) return;
     }
     for (int64_t b = 0; b < s.batch; b++) {
-        __builtin_memcpy((float *)job->outputs[1] + b * s.hidden, run.hidden(b), (size_t)s.hidden * sizeof(float));
-        if (s.kind == ACC_LSTM) __builtin_memcpy((float *)job->outputs[2] + b * s.units, run.cell(b), (size_t)s.units * sizeof(float));
+        if (pace.stops(64 + s.hidden) || !copy_spans(job, (float *)job->outputs[1] + b * s.hidden, run.hidden(b), s.hidden)) return;
+        if (s.kind == ACC_LSTM && !copy_spans(job, (float *)job->outputs[2] + b * s.units, run.cell(b), s.units)) return;
     }
 }
 

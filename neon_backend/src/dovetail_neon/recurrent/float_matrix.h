@@ -44,12 +44,19 @@ template <int vectors>
 static bool float_panel(const acc_job *job, const acc_recurrent_matrix &m, const float *weights, const float *begins, const float *in,
                         int64_t rows, float *out, int64_t out_step) {
     const int64_t step = m.step / (int64_t)sizeof(float);
-    int64_t row = 0;
-    if constexpr (PANEL_ROWS == 3)
-        for (; row + 3 <= rows; row += 3)
-            if (!float_tile<3, vectors>(job, m, weights, begins, in + row * step, out + row * out_step, out_step)) return false;
-    for (; row < rows; row++)
-        if (!float_tile<1, vectors>(job, m, weights, begins, in + row * step, out + row * out_step, out_step)) return false;
+    Pace pace = {job};
+    for (int64_t row = 0; row < rows;) {
+        const float *from = in + row * step;
+        float *to = out + row * out_step;
+        if (pace.stops(PANEL_ROWS * (m.depth + 16))) return false;
+        if (PANEL_ROWS > 1 && row + PANEL_ROWS <= rows) {
+            if (!float_tile<PANEL_ROWS, vectors>(job, m, weights, begins, from, to, out_step)) return false;
+            row += PANEL_ROWS;
+        } else {
+            if (!float_tile<1, vectors>(job, m, weights, begins, from, to, out_step)) return false;
+            row++;
+        }
+    }
     return true;
 }
 

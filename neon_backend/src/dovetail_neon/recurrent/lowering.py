@@ -17,14 +17,16 @@ _BLOCKS = {GateCoupling.NONE: (0, 1, 2), GateCoupling.FORGET: (0, 1, -1), GateCo
 
 def lower_recurrence(lowering: Lowering, layer: Layer) -> bool:
     """Take the weights of an `Rnn`, `Gru` or `Lstm` out of its inputs."""
-    descriptor: Any = layer.descriptor
+    descriptor = layer.descriptor
+    if not isinstance(descriptor, Rnn | Gru | Lstm):
+        return False
+    slots = dict(zip(descriptor.input_names, layer.inputs, strict=False))
     numbers = {name: number for number, name in enumerate(descriptor.input_names)}
 
     def constant(name: str) -> Any:
-        number = numbers.get(name, len(layer.inputs))
-        there = number < len(layer.inputs) and layer.inputs[number].source is not None
-        return layer.constant(number) if there else None
+        return layer.constant(numbers[name]) if name in slots and slots[name].source is not None else None
 
+    lstm = descriptor if isinstance(descriptor, Lstm) else None
     steps = Recurrence(
         infos=tuple(slot.known_info for slot in layer.outputs),
         batch_first=descriptor.batch_first,
@@ -39,21 +41,17 @@ def lower_recurrence(lowering: Lowering, layer: Layer) -> bool:
         normalization=constant("normalization"),
         projection_weights=constant("projection_weights"),
         projection_bias=constant("projection_bias"),
-        functions=tuple(_function(descriptor, name) for name in ("gate", "cell", "hidden")),
-        clips=(descriptor.gate_clip, getattr(descriptor, "cell_clip", None), getattr(descriptor, "projection_clip", None)),
-        epsilon=getattr(descriptor, "epsilon", 0.0),
-        blocks=_BLOCKS[descriptor.coupling] if isinstance(descriptor, Lstm) else (-1, -1, -1),
+        functions=(_function(descriptor, "gate"), _function(descriptor, "cell"), _function(descriptor, "hidden")),
+        clips=(descriptor.gate_clip, lstm.cell_clip if lstm else None, lstm.projection_clip if lstm else None),
+        epsilon=lstm.epsilon if lstm else 0.0,
+        blocks=_BLOCKS[lstm.coupling] if lstm else (-1, -1, -1),
         reset_after=isinstance(descriptor, Gru) and descriptor.reset_after,
     )
-    inputs = []
-    for name in ("input", "initial_hidden", "initial_cell"):
-        number = numbers.get(name, len(layer.inputs))
-        source = layer.inputs[number].source if number < len(layer.inputs) else None
-        inputs.append(None if source is None else lowering.plain(source))
-    made = lowering.emit(steps, inputs, [layer])
+    sources = [slots[name].source if name in slots else None for name in Recurrence.input_names]
+    made = lowering.emit(steps, [None if source is None else lowering.plain(source) for source in sources], [layer])
     for old, new in zip(layer.outputs, made.outputs, strict=True):
         lowering.define(old, new)
-    return isinstance(descriptor, Rnn | Gru | Lstm)
+    return True
 
 
 def _function(descriptor: Any, name: str) -> Function:

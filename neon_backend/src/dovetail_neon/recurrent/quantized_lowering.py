@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dovetail import Layer, TensorInfo
 from dovetail.layers import QuantizedLstm
@@ -74,7 +74,7 @@ class _Parts:
         number = self._numbers.get(name, len(self._layer.inputs))
         return number < len(self._layer.inputs) and self._layer.inputs[number].source is not None
 
-    def constant(self, name: str) -> npt.NDArray[np.generic] | None:
+    def constant(self, name: str) -> Any:
         return self._layer.constant(self._numbers[name]) if self.has(name) else None
 
     def scale(self, name: str) -> float:
@@ -89,7 +89,7 @@ class _Parts:
             product = np.float32(self.scale(weights)) * np.float32(scale)
             return _scaling(float(product / np.float32(result)))
 
-    def stacked(self, gates: Sequence[str], what: str, dtype: type[np.generic]) -> npt.NDArray[np.generic]:
+    def stacked(self, gates: Sequence[str], what: str, dtype: type[np.generic]) -> Any:
         """Return what all gates have, one below the other; zeros for a gate that has none."""
         found = [self.constant(f"{gate}_{what}") for gate in gates]
         there = next(array for array in found if array is not None)
