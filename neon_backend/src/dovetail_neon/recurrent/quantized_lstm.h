@@ -83,10 +83,10 @@ INLINE bool finish_step(const LstmStep &at, int32_t *values, int8_t *out, char *
     typedef typename Unit::Factor Factors __attribute__((vector_size(LANES * sizeof(typename Unit::Factor))));
     const acc_quantized_lstm &s = at.s;
     const int8_t sign = Unit::DEPTH == 4 && !SIGNED_BYTES ? -128 : 0;
-    const auto value = [&](int gate, int64_t i) {
+    const auto value = [&](int gate, int64_t i) __attribute__((always_inline)) {
         return normalizes ? load_integers(values + gate * s.units_step + i) : at.sum_of(gate, i);
     };
-    const auto renew = [&](int64_t first, int64_t last) {
+    const auto renew = [&](int64_t first, int64_t last) __attribute__((always_inline)) {
         for (int64_t i = first; i < last; i += LANES) {
             const Integers kept = fixed_logistic(value(ACC_FORGET_GATE, i)), fresh = fixed_tanh(value(ACC_CELL_GATE, i), 3);
             const Integers given = s.first_gate == ACC_INPUT_GATE ? fixed_logistic(value(ACC_INPUT_GATE, i)) : 32767 - kept;
@@ -96,7 +96,7 @@ INLINE bool finish_step(const LstmStep &at, int32_t *values, int8_t *out, char *
             store_integers(at.cell + i, cell);
         }
     };
-    const auto show = [&](int64_t first, int64_t last) {
+    const auto show = [&](int64_t first, int64_t last) __attribute__((always_inline)) {
         for (int64_t i = first; i < last; i += LANES) {
             const Integers open = fixed_logistic(value(ACC_OUTPUT_GATE, i));
             const Integers shown = fixed_tanh(load_integers(at.cell + i), s.cell_bits);
