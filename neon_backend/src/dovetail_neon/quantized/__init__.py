@@ -37,5 +37,4 @@ BYTE_RULES = {
 
 FINER = {
     "dovetail.DepthwiseConvolution2d": "support.columns",
-    "dovetail.ElementwiseUnary": "support.real_function",
 }

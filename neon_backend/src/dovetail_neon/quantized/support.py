@@ -9,7 +9,7 @@ import numpy as np
 
 from dovetail import Layer, Quantization, Support, TensorInfo
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import ActivationFunction, ElementwiseUnary, UnaryOperation
+from dovetail.layers import ActivationFunction
 
 from ..families import is_quantized
 
@@ -74,11 +74,3 @@ def columns(layer: Layer) -> Support | None:
         return None
     reason = f"steps of {step} columns over an image of {size}: all that a row of results reads is held at once"
     return Support.no("attribute", reason, "stride")
-
-
-def real_function(layer: Layer) -> Support | None:
-    """Refuse functions of bits: a table of integers that stand for real numbers has none."""
-    descriptor = layer.descriptor
-    if not isinstance(descriptor, ElementwiseUnary) or descriptor.operation is not UnaryOperation.BITWISE_NOT:
-        return None
-    return Support.no("attribute", "bitwise_not is a function of integers, not of the numbers they stand for", "operation")
