@@ -10,7 +10,7 @@ import pytest
 import dovetail.layers
 from dovetail import Constant, Descriptor, Device, DType, ErrorCode, GraphError, Network, Quantization
 from dovetail.graph.descriptor import Input, Output
-from dovetail.layers import GlobalPooling, MatMul, Pooling2d, QuantizedLstm, TransposeConvolution2d
+from dovetail.layers import GlobalPooling, MatMul, Pooling2d, QuantizedLstm, Softmax, TransposeConvolution2d
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.families import FAMILIES
 
@@ -112,7 +112,9 @@ BUILDERS = {
     "LayerNormalization": lambda net, d: net.layer_normalization(net.tensor(d, 2, 4), *parameters(net, d, 2)),
     "LpNormalization": lambda net, d: net.lp_normalization(net.tensor(d, 2, 4)),
     "LocalResponseNormalization": lambda net, d: net.local_response_normalization(net.tensor(d, 2, 4, 3), 3),
-    "Softmax": lambda net, d: net.softmax(net.tensor(d, 2, 4)),
+    "Softmax": lambda net, d: (
+        net.add(Softmax(), net.tensor(d, 2, 4, quantized=True), quantization=QUANTIZATION if d in QUANTIZED else None).output
+    ),
     "Activation": lambda net, d: net.relu(net.tensor(d, 2, 4, quantized=True)),
     "Prelu": lambda net, d: net.prelu(net.tensor(d, 2, 4), net.tensor(d, 4)),
     "ElementwiseUnary": lambda net, d: net.unary(net.tensor(d, 2, 4), "logical_not" if d is DType.BOOL else "abs"),

@@ -99,3 +99,18 @@ def test_tables_of_any_scale(operator: str, scale: float) -> None:
         numbers = real(x, mine)
         expected = np.tanh(numbers) if operator == "TANH" else 1 / (1 + np.exp(-numbers))
         assert steps_apart(found, expected, theirs) <= 4
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(np.int8, -128), (np.uint8, 0)])
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+def test_softmax_of_bytes_is_one_layer(dtype: type, least: int, beta: float) -> None:
+    mine, theirs = (0.1, least + 90), (1 / 256, least)
+    x = np.random.default_rng(1).integers(least, least + 256, (4, 10)).astype(dtype)
+    arguments = "SOFTMAX", [Held(x, mine)], [Stated(dtype, (4, 10), theirs)], {"beta": beta}
+    data, _ = made(*arguments)
+    kinds = [layer.kind.rpartition(".")[2] for layer in parse(data).layers]
+    assert kinds.count("Softmax") == 1
+    assert not {"Dequantize", "Quantize"} & set(kinds)
+    (found,) = run(*arguments)
+    powers = np.exp(beta * real(x, mine))
+    assert steps_apart(found, powers / powers.sum(-1, keepdims=True), theirs) <= 1

@@ -156,6 +156,7 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
         ),
         "MapQuantized": lambda descriptor, inputs: (descriptor.what.replace("_", " "), "table of bytes"),
         "ReduceQuantized": lambda descriptor, inputs: (f"{descriptor.function} of pixels + requantization", "in bytes"),
+        "SoftmaxQuantized": _fixed("softmax", "in bytes"),
         "Strips": _strips,
         "Pool": _pool,
         "QuantizedLstm": _fixed("LSTM", "in integers"),

@@ -505,6 +505,14 @@ def _reduce(rng: np.random.Generator, name: str, dtype: str, function: str) -> C
     return Case(name, operator, ("ReducerOptions", {"keepDims": keep}), "Reduce", attributes, [x], result, (0,), 2, extra)
 
 
+def _softmax(rng: np.random.Generator, name: str, dtype: str) -> Case:
+    low, _ = _limits(dtype)
+    x = _operand(rng, (int(rng.integers(1, 4)), int(rng.integers(1, 90))), dtype, _scale(rng, 0.01, 2.0))
+    beta = _single(float(rng.choice([1.0, 0.7, 2.0])))
+    result = Tensor(np.empty(0, dtype), (1 / 256,), (low,))
+    return Case(name, "SOFTMAX", ("SoftmaxOptions", {"beta": beta}), "Softmax", {"beta": beta}, [x], result, (0,))
+
+
 def _matmul(rng: np.random.Generator, name: str, dtype: str) -> Case:
     batch, rows, depth, columns = (int(d) for d in rng.integers(1, 7, 4))
     left, right = bool(rng.random() < 0.5), bool(rng.random() < 0.5)
@@ -548,6 +556,7 @@ def makers() -> dict[str, Callable[[np.random.Generator, str], Case]]:
             put(f"reduce_{function}_{dtype}", _reduce, dtype, function)
         put(f"concat_{dtype}", _concat, dtype)
         put(f"prelu_{dtype}", _prelu, dtype)
+        put(f"softmax_{dtype}", _softmax, dtype)
     put("matmul_int8", _matmul, "int8")
     for dtype in ("int8", "uint8", "int16"):
         put(f"quantize_{dtype}", _quantize, dtype)

@@ -81,7 +81,12 @@ class Prelu(Descriptor, kind="dovetail.Prelu"):
 
 @descriptor_class
 class Softmax(Descriptor, kind="dovetail.Softmax"):
-    """exp(beta * x) over its sum along one axis; with `log`, the logarithm of that."""
+    """exp(beta * x) over its sum along one axis; with `log`, the logarithm of that.
+
+    Of int8 and uint8 whose result is in steps of 1/256 from the least integer on, as TensorFlow
+    Lite has it, it is computed in the fixed point of its reference kernel; with any other scale the
+    result is rounded to nearest even.
+    """
 
     axis: int = -1
     """Along which the results add up to one."""

@@ -15,6 +15,7 @@ WORKLOADS = {
     "CpuAcc.PoolQuantized": "pooling.create",
     "CpuAcc.ReduceQuantized": "reduction.create",
     "CpuAcc.ReorderQuantized": "elements.create_reorder",
+    "CpuAcc.SoftmaxQuantized": "softmax.create",
     "dovetail.Dequantize": "elements.create_quantize",
     "dovetail.Quantize": "elements.create_quantize",
 }
@@ -31,6 +32,7 @@ BYTE_RULES = {
     "dovetail.Pooling2d": "lowering.lower_pooling",
     "dovetail.Reduce": "reducing.lower_reduction",
     "dovetail.Resize": "resizing.lower_resize",
+    "dovetail.Softmax": "normalizing.lower_softmax",
     "dovetail.Stack": "elementwise.lower_join",
     "dovetail.TransposeConvolution2d": "transposed.lower_transposed",
 }

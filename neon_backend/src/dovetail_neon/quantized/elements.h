@@ -75,15 +75,17 @@ template <typename Extreme> static void extreme_bytes(int64_t begin, int64_t end
     }
 }
 
+INLINE void look_up(const ByteTable &table, const uint8_t *bytes, const uint8_t *in, int64_t count, uint8_t *out) {
+    int64_t at = 0;
+    for (; at + ByteTable::WIDTH <= count; at += ByteTable::WIDTH) table(in + at, out + at);
+    for (; at < count; at++) out[at] = bytes[in[at]];
+}
+
 static void look_up_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const uint8_t *bytes = ((const acc_quantized_table *)job->parameters)->bytes;
     const ByteTable table(bytes);
-    const uint8_t *in = (const uint8_t *)job->inputs[0];
-    uint8_t *out = (uint8_t *)job->outputs[0];
-    int64_t at = begin;
-    for (; at + ByteTable::WIDTH <= end; at += ByteTable::WIDTH) table(in + at, out + at);
-    for (; at < end; at++) out[at] = bytes[in[at]];
+    look_up(table, bytes, (const uint8_t *)job->inputs[0] + begin, end - begin, (uint8_t *)job->outputs[0] + begin);
 }
 
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));

@@ -133,3 +133,19 @@ class ReorderQuantized(PrivateLayer, kind="CpuAcc.ReorderQuantized"):
 
     image: Image
     channels_last: bool
+
+
+@descriptor_class
+class SoftmaxQuantized(PrivateLayer, kind="CpuAcc.SoftmaxQuantized"):
+    """Each element's exponential over the sum of those of its row, the last axis, in bytes."""
+
+    terms: tuple[int, ...]
+    """What is summed up of an element, by its distance from the greatest one of its row."""
+    powers: tuple[int, ...]
+    """Its exponential, in multiples of 2^-31; empty where its term is that."""
+    step: float
+    """Scale of the result."""
+    zero: int
+    """Zero point of the result."""
+    falls: bool = False
+    """Exponents fall where elements grow: distances are from the least element."""

@@ -160,6 +160,20 @@ typedef struct {
     uint8_t bytes[256];
 } acc_quantized_table;
 
+/* Softmax of rows, of bytes as they are stored: each element's exponential over the sum of all, in
+ * steps of the result, plus its zero point. By how far an element is below the greatest of its row:
+ * what is summed up of it (`terms`), and, in fixed point, its exponential (`powers`), a fraction of
+ * 31 bits. Range: rows. */
+typedef struct {
+    int64_t size;
+    uint32_t terms[256];
+    uint32_t powers[256];
+    double step;
+    int32_t fixed;
+    int32_t zero, low, high;
+    uint8_t sign;                   /* bits that are flipped, so that bytes are in the order of the exponents */
+} acc_quantized_softmax;
+
 /* The pixels of each image become one: output = zero + factor * (the sum of all, their greatest or
  * their least - offset), rounded. Range: images * blocks of 16 channels. */
 typedef struct {
@@ -202,6 +216,7 @@ typedef struct {
     dovetail_body greater;
     dovetail_body lesser;
     dovetail_body look_up;
+    dovetail_body softmax;
     dovetail_body reduce_sum;
     dovetail_body reduce_maximum;
     dovetail_body reduce_minimum;

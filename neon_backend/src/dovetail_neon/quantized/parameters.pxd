@@ -1,4 +1,4 @@
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.workload.packing cimport acc_packing
@@ -113,6 +113,17 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
     ctypedef struct acc_quantized_table:
         uint8_t bytes[256]
 
+    ctypedef struct acc_quantized_softmax:
+        int64_t size
+        uint32_t terms[256]
+        uint32_t powers[256]
+        double step
+        int32_t fixed
+        int32_t zero
+        int32_t low
+        int32_t high
+        uint8_t sign
+
     ctypedef struct acc_quantized_reduction:
         int64_t images
         int64_t channels
@@ -164,6 +175,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         dovetail_body greater
         dovetail_body lesser
         dovetail_body look_up
+        dovetail_body softmax
         dovetail_body reduce_sum
         dovetail_body reduce_maximum
         dovetail_body reduce_minimum

@@ -7,6 +7,7 @@
 #include "dovetail_neon/quantized/elements.h"
 #include "dovetail_neon/quantized/reduction.h"
 #include "dovetail_neon/quantized/pooling.h"
+#include "dovetail_neon/quantized/softmax.h"
 #include "dovetail_neon/recurrent/quantized_lstm.h"
 
 namespace dovetail_acc::ACC_ISA {
@@ -37,6 +38,7 @@ static const acc_quantized_kernels quantized_kernels = {
     extreme_bytes<Greatest>,
     extreme_bytes<Least>,
     look_up_bytes,
+    softmax_bytes,
     reduce_bytes<Total>,
     reduce_bytes<Greatest>,
     reduce_bytes<Least>,

@@ -12,6 +12,8 @@ from dovetail_reference.workloads.lines cimport lines, lines_along, run_lines
 from dovetail_reference.workloads.walking cimport errand, next_span, span
 from dovetail_reference.workloads.workload cimport allow_in_place, new_workload, state_of
 
+from .quantized import is_quantized
+from .quantized_softmax import create as create_quantized
 
 
 cdef struct State:
@@ -44,7 +46,9 @@ cdef int execute(void *opaque, const dovetail_call *call) noexcept nogil:
 
 
 def create(layer, dtype):
-    """Return the workload capsule; `dtype` is FLOAT32 or FLOAT64."""
+    """Return the workload capsule; `dtype` is FLOAT32, FLOAT64 or that of quantized bytes."""
+    if is_quantized(layer):
+        return create_quantized(layer)
     descriptor = layer.descriptor
     capsule = new_workload(execute, sizeof(State))
     cdef State *s = <State *>state_of(capsule)

@@ -81,7 +81,7 @@ def softmax(call: Call) -> OutputSlot:
         raise call.malformed(f"has beta {beta}")
     if beta > 0 and are_words(call, x):
         return add_softmax(call, x, beta)
-    return call.add_real(Softmax(axis=-1, beta=beta), x)
+    return call.add_fixed(Softmax(axis=-1, beta=beta), x)
 
 
 @operator("LOG_SOFTMAX", newest=2)

@@ -9,10 +9,11 @@ import numpy as np
 from dovetail import DType, Quantization
 from dovetail.layers import Softmax
 
-from ..cases import Array, Case, Feed, Operator, Parameters, Tolerance
+from ..cases import Array, Bits, Case, Feed, Operator, Parameters, Tolerance
 from ..references import samples
 from ..references.precision import SMALLEST_NORMAL, UNIT
-from ..references.quantized_elementwise import quantized, real
+from ..references.quantized_elementwise import ONE_QUANTUM, quantized, real
+from ..references.quantized_softmax import litert_softmax
 from ..references.shapes import SIZES, quantities_of, shape_of
 from ..references.single_layer import layer_case
 
@@ -56,16 +57,27 @@ def error(dtype: DType, count: int, beta: float, log: bool, widest: float) -> To
 
 
 def _make_quantized(parameters: Parameters, dtype: DType, shape: tuple[int, ...], rng: np.random.Generator) -> Case | None:
-    if dtype not in (DType.INT8, DType.UINT8) or parameters["log"] or parameters["beta"] != 1.0:
+    axis, beta, as_specified = parameters["axis"], float(parameters["beta"]), parameters["values"] == "plain"
+    if dtype not in (DType.INT8, DType.UINT8) or parameters["log"]:
         return None
-    zero = -5 if dtype is DType.INT8 else 118
+    zero, least = (-5, -128) if dtype is DType.INT8 else (118, 0)
     given = Quantization.per_tensor(float(np.float32(0.05)), zero)
-    # TensorFlow Lite's 8-bit quantization specification fixes both.
-    result = Quantization.per_tensor(1 / 256, -128 if dtype is DType.INT8 else 0)
+    # TensorFlow Lite's 8-bit quantization specification fixes both; other results are real numbers.
+    result = Quantization.per_tensor(*((1 / 256, least) if as_specified else (1 / 200, least + 20)))
     x = samples.anything(dtype, shape, rng)
-    expected = quantized(softmax(real(x, given), parameters["axis"], 1.0, False), result, dtype)
-    feed = Feed(x, dtype=dtype, quantization=given)
-    return layer_case(Softmax(axis=parameters["axis"]), [feed], expected, tolerance=_TWO_QUANTA, quantization=result)
+    expected = quantized(softmax(real(x, given), axis, beta, False), result, dtype)
+    parts = litert_softmax(np.sign(beta) * x.astype(np.float64), given.scale[0] * abs(beta), axis)
+    in_fixed_point = np.clip(parts + least, least, least + 255).astype(dtype.numpy)
+    # TensorFlow Lite has no other scale of the result: it defines nothing there.
+    bits = {"litert": Bits(in_fixed_point, None if as_specified else np.ones(shape, np.bool_))}
+    return layer_case(
+        Softmax(axis=axis, beta=beta),
+        [Feed(x, dtype=dtype, quantization=given)],
+        expected,
+        tolerance=_TWO_QUANTA if as_specified else ONE_QUANTUM,
+        quantization=result,
+        bits=bits,
+    )
 
 
 def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Case | None:
@@ -73,8 +85,8 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     if not shape or not -len(shape) <= axis < len(shape):
         return None
     if not dtype.is_float:
-        return _make_quantized(parameters, dtype, shape, rng) if parameters["values"] == "plain" else None
-    if parameters["quantization"] != "per_tensor":
+        return _make_quantized(parameters, dtype, shape, rng) if parameters["values"] in ("plain", "scaled") else None
+    if parameters["values"] == "scaled":  # a result of any scale
         return None
     if parameters["values"] == "plain":
         x = samples.uniform(dtype, shape, rng, -3.0, 3.0)
@@ -99,7 +111,7 @@ OPERATOR = Operator(
         "axis": (-1, 0, 1, 2, 3, -2, -3),
         "beta": (1.0, 0.5, 2.0, -0.5),
         "log": (False, True),
-        "values": ("plain", "great", "alike"),
+        "values": ("plain", "great", "alike", "scaled"),
         "quantization": ("per_tensor",),
     },
     make=_make,
@@ -125,5 +137,7 @@ OPERATOR = Operator(
         {"beta": -0.5, "axis": 0},
         {"beta": 2.0, "values": "great"},
         {"channels": 0, "log": True},
+        *({"values": "scaled", **sizes} for sizes in ({"rank": 2, "channels": 10}, {"axis": 1}, {"rank": 1, "channels": 513})),
+        {"beta": 2.0, "rank": 2, "channels": 513},
     ],
 )
