@@ -4,42 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ...graph.descriptor import Array, Constant
+from ...graph.descriptor import Array, Constant, Descriptor
 from ...graph.graph import Graph
 from ...graph.layer import Layer, OutputSlot
-from ...graph.tensor import DataLayout, DType, Quantization, TensorInfo
-from ...ground.pieces import holds, mapped, reduced
+from ...graph.tensor import DType, Quantization, TensorInfo
+from ...ground.pieces import copied, holds, mapped, reduced
 from ...layers import (
     Activation,
     ActivationFunction,
-    BinaryOperation,
-    Convolution2d,
-    DepthwiseConvolution2d,
     Dequantize,
     ElementwiseBinary,
     FullyConnected,
-    GlobalPooling,
-    Pooling2d,
-    PoolingFunction,
+    MatMul,
     Quantize,
 )
 from ..annotation import Annotation, Home
 from ..rewriting import merged_sources, only_consumer, prune, quantized_constant
 from .base import Pass
+from .integer_operands import EIGHT_BIT, Weighted, farthest, filter_axis, integer_images, stored_weights
 
-_EIGHT_BIT = (DType.INT8, DType.UINT8)
-_Weighted = Convolution2d | DepthwiseConvolution2d | FullyConnected
 _CLAMPS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 
 
 class IntegerLayers(Pass):
     """Turn Dequantize -> layer -> Quantize into one layer on int8 or uint8.
 
-    The layer is a convolution, fully connected layer, addition or pooling.
+    `integer_operands` says which kinds have a form on integers. A product of matrices, one of them
+    stored, becomes a fully connected layer.
 
     Quantization then stands on the slots, as TensorFlow Lite has it: a layer is quantized if, and
     only if, its slots say so. The result differs from the literal execution in float32 by at most 1
@@ -74,11 +69,11 @@ class IntegerLayers(Pass):
 
     def _convert(self, graph: Graph, last: Layer, quantize: Quantize) -> bool:
         chain = _chain_before(last)
-        if not chain or quantize.dtype not in _EIGHT_BIT or quantize.quantization.is_per_axis:
+        if not chain or quantize.dtype not in EIGHT_BIT or quantize.quantization.is_per_axis:
             return False
         annotation = Annotation(self.home, self._refused)
         layer = None
-        images = _integer_images(chain[0], quantize)
+        images = integer_images(chain[0], quantize)
         if (
             images is not None
             and all(annotation.require(slot, meaning) for slot, meaning in images)
@@ -101,11 +96,12 @@ class IntegerLayers(Pass):
         """Add the layer that computes on integers what the chain does, if a backend takes it."""
         core, descriptor = chain[0], chain[0].descriptor
         constants: list[OutputSlot | None] = []
-        if isinstance(descriptor, _Weighted):
+        if isinstance(descriptor, Weighted) or len(images) < len(core.inputs):
             found = _integer_constants(graph, core, descriptor, images[0].known_info, quantize.quantization)
             if found is None:
                 return None
             constants += found
+            descriptor = FullyConnected() if isinstance(descriptor, MatMul) else descriptor
         if len(chain) > 1 and isinstance(chain[1].descriptor, Activation):
             clamp = chain[1].descriptor
             descriptor = replace(
@@ -139,77 +135,26 @@ def _chain_before(last: Layer) -> list[Layer]:
     if source is None or only_consumer(source) is None:
         return []
     layer = source.layer
-    if not isinstance(layer.descriptor, Activation):
+    if not isinstance(layer.descriptor, Activation) or layer.descriptor.function not in _CLAMPS:
         return [layer]
     source = layer.inputs[0].source
-    if layer.descriptor.function not in _CLAMPS or source is None or only_consumer(source) is None:
-        return []
-    return [source.layer, layer] if isinstance(source.layer.descriptor, _Weighted | ElementwiseBinary) else []
-
-
-def _integer_images(core: Layer, quantize: Quantize) -> list[tuple[OutputSlot, Quantization]] | None:
-    """Return the slots behind the dequantized operands, each with what its integers mean.
-
-    Returns None if it is no integer layer.
-    """
-    descriptor, count = core.descriptor, 1
-    if isinstance(descriptor, ElementwiseBinary):
-        count = 2
-        if descriptor.operation is not BinaryOperation.ADD or descriptor.activation is not None:
-            return None
-    elif isinstance(descriptor, Pooling2d | GlobalPooling):
-        # An average that counts padding as real zeros is beyond what integer pooling does.
-        counts = isinstance(descriptor, Pooling2d) and descriptor.count_padding and any(descriptor.padding)
-        if descriptor.function is PoolingFunction.LP or counts:
-            return None
-    elif (
-        not isinstance(descriptor, _Weighted) or descriptor.activation is not None or not _has_stored_weights(core, descriptor)
-    ):
-        return None
-    images = [_integer_source(core, index, quantize.dtype) for index in range(count)]
-    known = [image for image in images if image is not None]
-    if len(known) < count:
-        return None
-    if isinstance(descriptor, Pooling2d | GlobalPooling) and known[0][1] != quantize.quantization:
-        return None  # so is a change of scale
-    return known
-
-
-def _integer_source(core: Layer, index: int, dtype: DType) -> tuple[OutputSlot, Quantization] | None:
-    """Return the slot of this type behind an input's dequantize, and what its integers mean."""
-    source = core.inputs[index].source
-    dequantize = None if source is None else source.layer
-    if dequantize is None or not isinstance(dequantize.descriptor, Dequantize):
-        return None
-    slot, quantization = dequantize.inputs[0].source, dequantize.descriptor.quantization
-    if slot is None or slot.known_info.dtype is not dtype or quantization.is_per_axis:
-        return None
-    return slot, quantization
-
-
-def _has_stored_weights(core: Layer, descriptor: _Weighted) -> bool:
-    dequantize = None if core.inputs[1].source is None else core.inputs[1].source.layer
-    if dequantize is None or not isinstance(dequantize.descriptor, Dequantize):
-        return False
-    stored, scheme = dequantize.inputs[0].source, dequantize.descriptor.quantization
-    if stored is None or not isinstance(stored.layer.descriptor, Constant) or stored.known_info.dtype not in _EIGHT_BIT:
-        return False
-    rank = stored.known_info.rank
-    return scheme.axis is None or scheme.axis % rank == _filter_axis(descriptor, rank)
+    if source is None or not isinstance(source.layer.descriptor, Weighted | ElementwiseBinary):
+        return [layer]
+    return [source.layer, layer] if only_consumer(source) is not None else []
 
 
 def _integer_constants(
-    graph: Graph, core: Layer, descriptor: _Weighted, image: TensorInfo, result: Quantization
+    graph: Graph, core: Layer, descriptor: Descriptor, image: TensorInfo, result: Quantization
 ) -> list[OutputSlot | None] | None:
     """Add the stored weights and the bias in steps of the products.
 
     Returns None, and adds nothing, where sums might wrap.
     """
-    dequantize = core.inputs[1].source.layer if core.inputs[1].source is not None else None
-    if dequantize is None or not isinstance(dequantize.descriptor, Dequantize) or dequantize.inputs[0].source is None:
+    found = stored_weights(core, descriptor)
+    if found is None or image.quantization is None:
         return None
-    stored, scheme = dequantize.inputs[0].source.layer, dequantize.descriptor.quantization
-    if not isinstance(stored.descriptor, Constant) or image.quantization is None:
+    stored, scheme = found
+    if not isinstance(stored.descriptor, Constant):
         return None
     steps = np.asarray(scheme.scale, np.float64) * image.quantization.scale[0]
     values: Array | None = None
@@ -217,14 +162,27 @@ def _integer_constants(
         values = _integer_bias(core.inputs[2].source.layer, steps, result.scale[0])
         if values is None:
             return None
-    if not _sums_fit(stored.descriptor.value, scheme, _filter_axis(descriptor, stored.output.known_info.rank), image, values):
+    axis = filter_axis(descriptor, stored.output.known_info.rank)
+    if not _sums_fit(stored.descriptor.value, scheme, axis, image, values):
         return None
     bias: OutputSlot | None = None
     if values is not None and core.inputs[2].source is not None:
         accumulator = Quantization(tuple(steps.tolist()), axis=0 if scheme.is_per_axis else None)
         bias = graph.constant(values, name=f"{core.name}.bias", quantization=accumulator, copy=False)
         bias.layer.sources = core.inputs[2].source.layer.sources
+    if isinstance(descriptor, MatMul):
+        return [_as_rows(graph, stored, stored.descriptor.value, scheme, axis)]
     return [quantized_constant(graph, stored, scheme), bias]
+
+
+def _as_rows(graph: Graph, stored: Layer, value: Array, scheme: Quantization, axis: int) -> OutputSlot:
+    """Add a stored matrix as the weights of a fully connected layer: filters come first."""
+    if axis == 0:
+        return quantized_constant(graph, stored, scheme)
+    rows = Quantization(scheme.scale, scheme.zero_point, axis=0 if scheme.is_per_axis else None)
+    slot = graph.constant(copied(value.T), name=stored.name, quantization=rows, copy=False)
+    slot.layer.sources = stored.sources
+    return slot
 
 
 def _sums_fit(weights: Array, scheme: Quantization, axis: int, image: TensorInfo, bias: Array | None) -> bool:
@@ -242,8 +200,8 @@ def _sums_fit(weights: Array, scheme: Quantization, axis: int, image: TensorInfo
     if image.quantization is None or not weights.size:
         return False
     room = 2**31 - 1 - (0 if bias is None else _largest(bias))
-    farthest = _farthest(image.dtype.numpy, image.quantization)
-    if weights.size // weights.shape[axis] * _farthest(weights.dtype, scheme) * farthest <= room:
+    reach = farthest(image.dtype, image.quantization)
+    if weights.size // weights.shape[axis] * farthest(DType.of(weights.dtype), scheme) * reach <= room:
         return True
     column = [1] * weights.ndim
     column[axis] = -1
@@ -251,7 +209,7 @@ def _sums_fit(weights: Array, scheme: Quantization, axis: int, image: TensorInfo
     shifts = zeros.reshape(column) if scheme.is_per_axis else zeros
     differences = mapped(lambda stored, zero: stored.astype(np.int64) - zero, np.int32, weights, shifts)
     others = [other for other in range(weights.ndim) if other != axis]
-    return _largest(reduced(np.add, differences, others, np.int64, np.abs)) * farthest <= room
+    return _largest(reduced(np.add, differences, others, np.int64, np.abs)) * reach <= room
 
 
 def _largest(integers: Array) -> int:
@@ -259,17 +217,6 @@ def _largest(integers: Array) -> int:
     if not integers.size:
         return 0
     return int(reduced(np.maximum, integers, range(integers.ndim), np.int64, lambda part: np.abs(part.astype(np.int64))).max())
-
-
-def _farthest(dtype: np.dtype[Any], quantization: Quantization) -> int:
-    """The largest distance of an 8-bit integer from its zero point."""
-    limits = np.iinfo(dtype)
-    return max(int(limits.max) - min(quantization.zero_point), max(quantization.zero_point) - int(limits.min))
-
-
-def _filter_axis(descriptor: _Weighted, rank: int) -> int:
-    last = isinstance(descriptor, DepthwiseConvolution2d) and descriptor.layout is DataLayout.NHWC
-    return rank - 1 if last else 0
 
 
 def _integer_bias(origin: Layer, steps: Array, result_scale: float) -> Array | None:
