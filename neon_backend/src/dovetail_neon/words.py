@@ -155,6 +155,8 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
             "in bytes",
         ),
         "MapQuantized": lambda descriptor, inputs: (descriptor.what.replace("_", " "), "table of bytes"),
+        "PreluQuantized": _fixed("PReLU", "in bytes"),
+        "ProductQuantized": _fixed("product of computed matrices", "in bytes"),
         "ReduceQuantized": lambda descriptor, inputs: (f"{descriptor.function} of pixels + requantization", "in bytes"),
         "SoftmaxQuantized": _fixed("softmax", "in bytes"),
         "Strips": _strips,

@@ -4,8 +4,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.quantized.parameters cimport acc_quantize, acc_quantized_kernels, acc_quantized_reorder
-from dovetail_neon.quantized.parameters cimport acc_quantized_sum, acc_quantized_table
+from dovetail_neon.quantized.parameters cimport acc_quantized_prelu, acc_quantized_sum, acc_quantized_table
 from dovetail_neon.quantized.requantization cimport BLOCK, shift_of
+from dovetail_neon.quantized.scales cimport fixed_point
 from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, LONG_PLANE, Kernels, Workload, new_workload
 
 from dovetail.layers import TieRounding
@@ -43,6 +44,22 @@ def create_extreme(layer, Kernels kernels):
     """Return the workload of an `ExtremeQuantized`."""
     body = kernels.quantized.greater if layer.descriptor.greater else kernels.quantized.lesser
     return combined(layer, kernels, (0.0, 0.0), (0, 0, 0), (0, 0), body)
+
+
+def create_prelu(layer, Kernels kernels):
+    """Return the workload of a `PreluQuantized`."""
+    d = layer.descriptor
+    cdef Workload workload = new_workload(sizeof(acc_quantized_prelu), 2, 1)
+    cdef acc_quantized_prelu *s = <acc_quantized_prelu *>workload.state.parameters
+    cdef int32_t shift = shift_of(kernels, layer.output.info.dtype)
+    s.count = layer.output.info.nbytes
+    s.above, s.below = fixed_point(d.above), fixed_point(d.below)
+    s.zero_x, s.zero_slope, s.zero = d.zeros[0] + shift, d.zeros[1] + shift, d.zeros[2] + shift
+    s.low = -128 if kernels.quantized.is_signed else 0
+    s.high = s.low + 255
+    workload.phase(kernels.quantized.prelu, s.count // BLOCK, s.count * 1.0)
+    workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
+    return workload.capsule()
 
 
 def create_map(layer, Kernels kernels):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dovetail import DataLayout, Layer, Quantization, TensorInfo
+from dovetail import DataLayout, Layer, PrivateLayer, Quantization, TensorInfo
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import Activation, BinaryOperation, BroadcastTo, Concat, ElementwiseBinary, ElementwiseUnary, Stack
+from dovetail.layers import Activation, BinaryOperation, BroadcastTo, Concat, ElementwiseBinary, ElementwiseUnary, Prelu, Stack
 
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
-from .kinds import AddQuantized, ExtremeQuantized, MapQuantized, MultiplyQuantized
+from .fixed_point import scaling_within
+from .kinds import AddQuantized, ExtremeQuantized, MapQuantized, MultiplyQuantized, PreluQuantized
 from .rows import define_rows, rows
 from .support import LARGEST, clamp_range, scheme
 from .tables import packed, requantizing, stored, table_of
@@ -24,28 +26,52 @@ _WHOLE = np.float32(12582912.0)
 
 def lower_binary(lowering: Lowering, layer: Layer) -> bool:
     """Make a sum, a difference, a product or the greater or lesser of two, in bytes."""
-    a, b, info = layer.inputs[0].source, layer.inputs[1].source, layer.output.known_info
+    a, b = layer.inputs[0].source, layer.inputs[1].source
     if not isinstance(layer.descriptor, ElementwiseBinary) or a is None or b is None:
         return False
     if _lower_constant(lowering, layer, layer.descriptor.operation, (a, b)):
         return True
-    whole = [slot for slot in (a, b) if slot.known_info.sizes == info.sizes]
+    _lower_two(lowering, layer, (a, b), partial(_combining, layer, layer.descriptor.operation, (a, b)))
+    return True
+
+
+def lower_prelu(lowering: Lowering, layer: Layer) -> bool:
+    """Make a function with a slope for each element below zero, in bytes and fixed point."""
+    x, slopes = layer.inputs[0].source, layer.inputs[1].source
+    if not isinstance(layer.descriptor, Prelu) or x is None or slopes is None:
+        return False
+    # TensorFlow Lite forms its factors in float32.
+    of_x, of_slopes, of_y = (np.float32(scheme(slot).scale[0]) for slot in (x, slopes, layer.output))
+    above, below = scaling_within(float(of_x / of_y)), scaling_within(float(of_x * of_slopes / of_y))
+    zeros = scheme(x).zero_point[0], scheme(slopes).zero_point[0], scheme(layer.output).zero_point[0]
+
+    def kind(info: TensorInfo) -> PreluQuantized:
+        return PreluQuantized(infos=(info,), above=above, below=below, zeros=zeros)
+
+    _lower_two(lowering, layer, (x, slopes), kind)
+    return True
+
+
+def _lower_two(
+    lowering: Lowering, layer: Layer, slots: tuple[OutputSlot, OutputSlot], kind: Callable[[TensorInfo], PrivateLayer]
+) -> None:
+    """Bring two tensors to one layout of bytes, and combine them."""
+    info = layer.output.known_info
+    whole = [slot for slot in slots if slot.known_info.sizes == info.sizes]
     layout = next(filter(None, map(lowering.byte_layout, whole)), None)
     image = Image(1, info.elements, 1, 1) if layout is None else Image.of(info, layout)
     operands = []
-    for slot in (a, b):
+    for slot in slots:
         if layout is not None and slot in whole:
             operands.append(lowering.bytes(slot, layout))
         else:
             plain = _broadcast(lowering, slot, info, layer)
             operands.append(rows(lowering, plain, image, layer, channels_last=layout is not DataLayout.NCHW))
-    descriptor = _combining(layer, layer.descriptor.operation, (a, b), bytes_info(image, info.dtype))
-    made = lowering.emit(descriptor, operands, [layer]).output
+    made = lowering.emit(kind(bytes_info(image, info.dtype)), operands, [layer]).output
     if layout is None:
         define_rows(lowering, layer, made, image)
     else:
         lowering.define(layer.output, made, "bytes", layout)
-    return True
 
 
 def _broadcast(lowering: Lowering, slot: OutputSlot, info: TensorInfo, layer: Layer) -> OutputSlot:

@@ -36,6 +36,11 @@ def scaling(factor: float) -> Scaling:
     return Scaling(0, 0) if multiplier == 0 or shift < -31 else Scaling(multiplier, shift)
 
 
+def scaling_within(factor: float) -> Scaling:
+    """Return a factor that shifts by 31 bits at most; what is greater saturates results anyhow."""
+    return scaling(min(factor, 2.0**31 - 1))
+
+
 def scaled(x: int, by: Scaling) -> int:
     """Return x times a factor, rounded to nearest in 31 bits and once more in those that stay."""
     wide = ((x << max(by.shift, 0)) + (1 << 31)) % (1 << 32) - (1 << 31)

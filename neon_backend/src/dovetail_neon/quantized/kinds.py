@@ -10,6 +10,7 @@ from dovetail.graph.descriptor import descriptor_class
 from ..arrays import Floats, Ints, Whole
 from ..geometry.layouts import Image
 from ..geometry.window import Geometry
+from .fixed_point import Scaling
 
 
 @descriptor_class
@@ -93,6 +94,29 @@ class MultiplyQuantized(PrivateLayer, kind="CpuAcc.MultiplyQuantized"):
     zeros: tuple[int, int, int]
     """Zero points of both and of the result."""
     bounds: tuple[int, int]
+
+
+@descriptor_class
+class PreluQuantized(PrivateLayer, kind="CpuAcc.PreluQuantized"):
+    """Elements of at least 0, and others times their slope: two tensors of one layout in bytes."""
+
+    above: Scaling
+    below: Scaling
+    """Factors of elements, and of products of elements and slopes."""
+    zeros: tuple[int, int, int]
+    """Zero points of elements, slopes and results."""
+
+
+@descriptor_class
+class ProductQuantized(PrivateLayer, kind="CpuAcc.ProductQuantized"):
+    """Products of matrices in bytes, both computed at run time."""
+
+    transpose_a: bool
+    transpose_b: bool
+    scale: Scaling
+    """Factor from sums to results."""
+    zeros: tuple[int, int, int]
+    """Zero points of both and of the result."""
 
 
 @descriptor_class

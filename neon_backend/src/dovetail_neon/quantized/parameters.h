@@ -174,6 +174,47 @@ typedef struct {
     uint8_t sign;                   /* bits that are flipped, so that bytes are in the order of the exponents */
 } acc_quantized_softmax;
 
+/* A factor: times multiplier * 2^(left - right - 31), as TensorFlow Lite's fixed point has it. */
+typedef struct {
+    int32_t multiplier;             /* not negative */
+    int32_t left, right;            /* at most 31 */
+} acc_fixed_point;
+
+/* One side of a product of matrices. Steps are in bytes. */
+typedef struct {
+    int64_t input;                  /* which one it is */
+    int64_t matrix_step;
+    int64_t line_step;              /* from row to row of the left side, from column to column of the right one */
+    int64_t depth_step;
+    int64_t step;                   /* matrices from batch to batch: 0 or 1, if `matrices` is NULL */
+    const int64_t *matrices;        /* per batch: which matrix */
+    int32_t zero;                   /* of elements whose sign has been flipped */
+    int32_t reserved;
+} acc_quantized_factor;
+
+/* Products of matrices, of bytes as they are stored. The workspace holds both sides in words of two
+ * elements, of 16 bits each: rows of the left one, panels of 16 columns of the right one. */
+typedef struct {
+    int64_t rows, columns, depth;
+    int64_t pairs;                  /* words of a row or column */
+    int64_t panels;
+    int64_t chunks;                 /* of the rows of a batch */
+    int64_t packed_right;           /* bytes into the workspace */
+    acc_quantized_factor left, right;
+    acc_fixed_point scale;
+    int32_t zero, low, high;
+    uint8_t sign;                   /* that is flipped, so that elements are unsigned */
+} acc_quantized_product;
+
+/* zero + above * (inputs[0] - zero_x) where that is at least 0, else below * (inputs[0] - zero_x) *
+ * (inputs[1] - zero_slope). Range: blocks of 16 bytes. */
+typedef struct {
+    int64_t count;                  /* bytes, whole blocks */
+    acc_fixed_point above, below;
+    int32_t zero_x, zero_slope;
+    int32_t zero, low, high;
+} acc_quantized_prelu;
+
 /* The pixels of each image become one: output = zero + factor * (the sum of all, their greatest or
  * their least - offset), rounded. Range: images * blocks of 16 channels. */
 typedef struct {
@@ -217,6 +258,10 @@ typedef struct {
     dovetail_body lesser;
     dovetail_body look_up;
     dovetail_body softmax;
+    dovetail_body prelu;
+    dovetail_body pack_left;
+    dovetail_body pack_right;
+    dovetail_body multiply;
     dovetail_body reduce_sum;
     dovetail_body reduce_maximum;
     dovetail_body reduce_minimum;

@@ -124,6 +124,42 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t high
         uint8_t sign
 
+    ctypedef struct acc_fixed_point:
+        int32_t multiplier
+        int32_t left
+        int32_t right
+
+    ctypedef struct acc_quantized_factor:
+        int64_t input
+        int64_t matrix_step
+        int64_t line_step
+        int64_t depth_step
+        int64_t step
+        const int64_t *matrices
+        int32_t zero
+
+    ctypedef struct acc_quantized_product:
+        int64_t rows, columns, depth
+        int64_t pairs
+        int64_t panels
+        int64_t chunks
+        int64_t packed_right
+        acc_quantized_factor left, right
+        acc_fixed_point scale
+        int32_t zero
+        int32_t low
+        int32_t high
+        uint8_t sign
+
+    ctypedef struct acc_quantized_prelu:
+        int64_t count
+        acc_fixed_point above, below
+        int32_t zero_x
+        int32_t zero_slope
+        int32_t zero
+        int32_t low
+        int32_t high
+
     ctypedef struct acc_quantized_reduction:
         int64_t images
         int64_t channels
@@ -176,6 +212,10 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         dovetail_body lesser
         dovetail_body look_up
         dovetail_body softmax
+        dovetail_body prelu
+        dovetail_body pack_left
+        dovetail_body pack_right
+        dovetail_body multiply
         dovetail_body reduce_sum
         dovetail_body reduce_maximum
         dovetail_body reduce_minimum

@@ -5,6 +5,7 @@
 #include "dovetail_neon/quantized/convolution.h"
 #include "dovetail_neon/quantized/depthwise.h"
 #include "dovetail_neon/quantized/elements.h"
+#include "dovetail_neon/quantized/products.h"
 #include "dovetail_neon/quantized/reduction.h"
 #include "dovetail_neon/quantized/pooling.h"
 #include "dovetail_neon/quantized/softmax.h"
@@ -39,6 +40,10 @@ static const acc_quantized_kernels quantized_kernels = {
     extreme_bytes<Least>,
     look_up_bytes,
     softmax_bytes,
+    prelu_bytes,
+    pack_left_bytes,
+    pack_right_bytes,
+    multiply_matrices,
     reduce_bytes<Total>,
     reduce_bytes<Greatest>,
     reduce_bytes<Least>,
