@@ -10,7 +10,7 @@ from dovetail import DType, Network
 from dovetail_neon.kernels import instruction_sets
 
 ISAS = [name for name, here in instruction_sets().items() if here]
-TYPES = ["bool", "int8", "uint8", "int32", "int64", "float32", "float64"]
+TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "int64", "float32", "float64"]
 
 
 def cast(isa, x, dtype):
@@ -33,7 +33,7 @@ def test_values_that_fit(isa, source, target):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("target", ["int8", "uint8", "int32"])
+@pytest.mark.parametrize("target", ["int8", "uint8", "int16", "uint16", "int32"])
 def test_integers_wrap(isa, target):
     x = np.array([-(2**63), 2**63 - 1, -1, 2**31, 2**32 + 5, -(2**31) - 1, 300], np.int64)
     np.testing.assert_array_equal(cast(isa, x, target), x.astype(target))

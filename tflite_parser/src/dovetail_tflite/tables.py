@@ -17,7 +17,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Cast, Gather
 
 from .call import Call
-from .fixed_point import Whole, multiplied, raised
+from .fixed_point import Whole, multiplied
 
 _MOST_BITS = 16
 _FAR = 1 << 17
@@ -39,9 +39,10 @@ def add_table(call: Call, x: OutputSlot, table: Whole) -> OutputSlot:
         table: Results of all integers of that type from the least one on; clamped to the type of
             the operator's result.
     """
-    position = raised(call, call.add(Cast(dtype=DType.INT32), x, part="element"), -call.dtype_of(x).limits[0], "position")
+    position = call.add(Cast(dtype=DType.INT32), x, part="position")
     stated = call.outputs[0]
     results = np.clip(table, *stated.dtype.limits).astype(stated.dtype.numpy)
+    results = np.roll(results, call.dtype_of(x).limits[0])  # negative positions count from the end
     call.check_affordable(results.size, "its table", results.itemsize)
     held = call.network.constant(results, call.label("table"), quantization=stated.quantization, copy=False)
     return call.add(Gather(axis=0), held, position)

@@ -77,10 +77,14 @@ template <typename From, typename To> INLINE void convert_reals(const From *__re
     };
 DOVETAIL_NEON_REALS(float, int8_t)
 DOVETAIL_NEON_REALS(float, uint8_t)
+DOVETAIL_NEON_REALS(float, int16_t)
+DOVETAIL_NEON_REALS(float, uint16_t)
 DOVETAIL_NEON_REALS(float, int32_t)
 DOVETAIL_NEON_REALS(float, int64_t)
 DOVETAIL_NEON_REALS(double, int8_t)
 DOVETAIL_NEON_REALS(double, uint8_t)
+DOVETAIL_NEON_REALS(double, int16_t)
+DOVETAIL_NEON_REALS(double, uint16_t)
 DOVETAIL_NEON_REALS(double, int32_t)
 DOVETAIL_NEON_REALS(double, int64_t)
 #undef DOVETAIL_NEON_REALS
@@ -94,13 +98,15 @@ template <typename From, typename To> static void convert(int64_t begin, int64_t
 }
 
 #define DOVETAIL_NEON_CASTS(From)                                                                                              \
-    {convert<From, Truth>, convert<From, int8_t>, convert<From, uint8_t>, convert<From, int32_t>, convert<From, int64_t>,      \
-     convert<From, float>, convert<From, double>}
+    {convert<From, Truth>, convert<From, int8_t>, convert<From, uint8_t>, convert<From, int16_t>, convert<From, uint16_t>,    \
+     convert<From, int32_t>, convert<From, int64_t>, convert<From, float>, convert<From, double>}
 
 static const acc_cast_kernels cast_kernels = {{
     DOVETAIL_NEON_CASTS(Truth),
     DOVETAIL_NEON_CASTS(int8_t),
     DOVETAIL_NEON_CASTS(uint8_t),
+    DOVETAIL_NEON_CASTS(int16_t),
+    DOVETAIL_NEON_CASTS(uint16_t),
     DOVETAIL_NEON_CASTS(int32_t),
     DOVETAIL_NEON_CASTS(int64_t),
     DOVETAIL_NEON_CASTS(float),

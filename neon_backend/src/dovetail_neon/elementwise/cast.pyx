@@ -1,6 +1,7 @@
 """From one element type to another."""
 
-from dovetail_neon.elementwise.parameters cimport ACC_BOOL, ACC_FLOAT32, ACC_FLOAT64, ACC_INT32, ACC_INT64, ACC_INT8, ACC_UINT8
+from dovetail_neon.elementwise.parameters cimport ACC_BOOL, ACC_FLOAT32, ACC_FLOAT64, ACC_INT8, ACC_INT16, ACC_INT32, ACC_INT64
+from dovetail_neon.elementwise.parameters cimport ACC_UINT8, ACC_UINT16
 from dovetail_neon.workload.making cimport Kernels, Workload, new_workload
 
 from dovetail import DType
@@ -11,6 +12,8 @@ CODES = {
     DType.BOOL: ACC_BOOL,
     DType.INT8: ACC_INT8,
     DType.UINT8: ACC_UINT8,
+    DType.INT16: ACC_INT16,
+    DType.UINT16: ACC_UINT16,
     DType.INT32: ACC_INT32,
     DType.INT64: ACC_INT64,
     DType.FLOAT32: ACC_FLOAT32,

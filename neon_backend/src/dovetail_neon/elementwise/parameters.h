@@ -55,7 +55,7 @@ typedef struct {
 } acc_elementwise_kernels;
 
 /* Element types between which elements are converted. */
-enum { ACC_BOOL, ACC_INT8, ACC_UINT8, ACC_INT32, ACC_INT64, ACC_FLOAT32, ACC_FLOAT64, ACC_CAST_TYPES };
+enum { ACC_BOOL, ACC_INT8, ACC_UINT8, ACC_INT16, ACC_UINT16, ACC_INT32, ACC_INT64, ACC_FLOAT32, ACC_FLOAT64, ACC_CAST_TYPES };
 
 typedef struct {
     dovetail_body between[ACC_CAST_TYPES][ACC_CAST_TYPES];    /* [from][to]; range: elements */

@@ -37,6 +37,8 @@ cdef extern from "dovetail_neon/elementwise/parameters.h" nogil:
         ACC_BOOL
         ACC_INT8
         ACC_UINT8
+        ACC_INT16
+        ACC_UINT16
         ACC_INT32
         ACC_INT64
         ACC_FLOAT32
