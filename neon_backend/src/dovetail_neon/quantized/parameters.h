@@ -170,6 +170,7 @@ typedef struct {
     uint32_t powers[256];
     double step;
     int32_t fixed;
+    int32_t reach;                  /* distances whose results may be other than the zero point: whole blocks of 16 */
     int32_t zero, low, high;
     uint8_t sign;                   /* bits that are flipped, so that bytes are in the order of the exponents */
 } acc_quantized_softmax;

@@ -119,6 +119,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         uint32_t powers[256]
         double step
         int32_t fixed
+        int32_t reach
         int32_t zero
         int32_t low
         int32_t high

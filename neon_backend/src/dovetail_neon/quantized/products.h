@@ -10,7 +10,8 @@ namespace dovetail_acc::ACC_ISA {
 constexpr int PRODUCT_ROWS = BLOCK_VECTORS == 1 ? 8 : 4;    /* of a tile of BLOCK columns */
 constexpr int64_t PAIRS_BETWEEN_LOOKS = 1 << 16;            /* of a tile, at the stop word */
 
-/* x * multiplier * 2^(left - right - 31): rounded to nearest, halves up, then halves away from 0. */
+/* x * multiplier * 2^(left - right - 31): rounded to nearest, halves up, then once more, halves
+ * away from 0. */
 INLINE int32_t scaled(int32_t x, const acc_fixed_point &by) {
     const int64_t product = (int64_t)(int32_t)((uint32_t)x << by.left) * by.multiplier;
     const int32_t high = (int32_t)((product + (1 << 30)) >> 31);
@@ -28,10 +29,11 @@ static void pack_left_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     for (int64_t item = begin; item < end; item++) {
         const uint8_t *in = (const uint8_t *)job->inputs[f.input] + item / p.rows * f.matrix_step + item % p.rows * f.line_step;
         int16_t *out = (int16_t *)job->workspace + item * 2 * p.pairs;
+        int64_t k = 0;
         if (f.depth_step == 1)
-            for (int64_t k = 0; k < p.depth; k++) out[k] = less_zero(in[k], p.sign, f.zero);
-        else
-            for (int64_t k = 0; k < p.depth; k++) out[k] = less_zero(in[k * f.depth_step], p.sign, f.zero);
+            for (; k + BLOCK <= p.depth; k += BLOCK)
+                for (int i = 0; i < BLOCK; i++) out[k + i] = less_zero(in[k + i], p.sign, f.zero);
+        for (; k < p.depth; k++) out[k] = less_zero(in[k * f.depth_step], p.sign, f.zero);
         if (p.depth % 2) out[p.depth] = 0;
     }
 }
@@ -54,6 +56,13 @@ static void pack_right_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
         for (int64_t pair = 0; pair < p.pairs; pair++, out += BLOCK * 2) {
             const uint8_t *at = in + 2 * pair * f.depth_step;
             const bool both = 2 * pair + 1 < p.depth;
+            if (count == BLOCK && both && f.line_step == 1) {
+                for (int j = 0; j < BLOCK; j++) {
+                    out[place_of(j, 0)] = less_zero(at[j], p.sign, f.zero);
+                    out[place_of(j, 1)] = less_zero(at[f.depth_step + j], p.sign, f.zero);
+                }
+                continue;
+            }
             if (count < BLOCK || !both) __builtin_memset(out, 0, BLOCK * 2 * sizeof(int16_t));
             for (int j = 0; j < count; j++) out[place_of(j, 0)] = less_zero(at[j * f.line_step], p.sign, f.zero);
             if (!both) continue;
@@ -124,8 +133,8 @@ static void multiply_matrices(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
-/* x where it is at least 0, else x times the slope beside it: of tensors of one layout. Range: blocks
- * of 16 bytes. */
+/* x where it is at least 0, else x times the slope beside it: of tensors of one layout. Range:
+ * blocks of 16 bytes. */
 static void prelu_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_prelu &s = *(const acc_quantized_prelu *)job->parameters;

@@ -7,7 +7,7 @@
 
 namespace dovetail_acc::ACC_ISA {
 
-constexpr int64_t WORTH_A_TABLE = 320;  /* elements: a table of all results takes as long as so many */
+constexpr int64_t WORTH_A_TABLE = 96;   /* elements: a table of all results takes as long as so many */
 
 /* The high half of 2 * a * b, rounded to nearest: halves up. */
 INLINE int32_t doubled_high(int32_t a, int32_t b) { return (int32_t)(((int64_t)a * b + (1 << 30)) >> 31); }
@@ -53,15 +53,18 @@ INLINE uint8_t byte_of(const acc_quantized_softmax &s, int32_t share) {
     return (uint8_t)lesser(s.high, greater(s.low, share + s.zero));
 }
 
-/* Results by elements as they are stored. */
+/* Results by elements as they are stored; none beyond the reach is more than the zero point. */
 static void tabulate(const acc_quantized_softmax &s, const Share &share, int most, uint8_t (&table)[256]) {
     uint8_t results[256];
-    if (share.fixed)
-        for (int distance = 0; distance < 256; distance++) results[distance] = byte_of(s, share.fixed_at(distance));
-    else
-        for (int distance = 0; distance < 256; distance++) results[distance] = byte_of(s, share.real_at(distance));
-    for (int place = 0; place <= most; place++) table[place ^ s.sign] = results[most - place];
-    for (int place = most + 1; place < 256; place++) table[place ^ s.sign] = 0;
+    for (int first = 0; first < s.reach; first += BLOCK) {
+        if (share.fixed)
+            for (int i = 0; i < BLOCK; i++) results[first + i] = byte_of(s, share.fixed_at(first + i));
+        else
+            for (int i = 0; i < BLOCK; i++) results[first + i] = byte_of(s, share.real_at(first + i));
+    }
+    __builtin_memset(table, byte_of(s, 0), sizeof(table));
+    const int count = lesser(s.reach, most + 1);
+    for (int distance = 0; distance < count; distance++) table[(most - distance) ^ s.sign] = results[distance];
 }
 
 INLINE int greatest_of(const uint8_t *in, int64_t count, uint8_t sign) {
@@ -77,21 +80,31 @@ INLINE int greatest_of(const uint8_t *in, int64_t count, uint8_t sign) {
     return found;
 }
 
-/* The sum of exact terms: any order of additions has the same bits. */
-INLINE uint64_t total_of(const uint8_t *in, int64_t count, const uint32_t *at_place, uint8_t sign) {
-    uint64_t sums[4] = {};
+/* The sum of exact terms: any order of additions has the same bits. Blocks have a constant number
+ * of elements, so that loops over them are vectorized. */
+INLINE uint64_t total_of(const uint8_t *in, int64_t count, const uint32_t *greatest, uint8_t sign) {
+    uint64_t sums[BLOCK] = {}, total = 0;
     int64_t at = 0;
-    for (; at + 4 <= count; at += 4)
-        for (int i = 0; i < 4; i++) sums[i] += at_place[-(in[at + i] ^ sign)];
-    for (; at < count; at++) sums[0] += at_place[-(in[at] ^ sign)];
-    return sums[0] + sums[1] + sums[2] + sums[3];
+    for (; at + BLOCK <= count; at += BLOCK)
+        for (int i = 0; i < BLOCK; i++) sums[i] += greatest[-(int)(in[at + i] ^ sign)];
+    for (; at < count; at++) total += greatest[-(int)(in[at] ^ sign)];
+    for (int i = 0; i < BLOCK; i++) total += sums[i];
+    return total;
 }
 
+template <bool fixed>
 INLINE void shares_of(const acc_quantized_softmax &s, const Share &share, int most, const uint8_t *in, int64_t count, uint8_t *out) {
-    if (share.fixed)
-        for (int64_t at = 0; at < count; at++) out[at] = byte_of(s, share.fixed_at(most - (in[at] ^ s.sign)));
-    else
-        for (int64_t at = 0; at < count; at++) out[at] = byte_of(s, share.real_at(most - (in[at] ^ s.sign)));
+    const auto one = [&](uint8_t stored) {
+        const int distance = most - (stored ^ s.sign);
+        return byte_of(s, fixed ? share.fixed_at(distance) : share.real_at(distance));
+    };
+    int64_t at = 0;
+    for (; at + BLOCK <= count; at += BLOCK) {
+        uint8_t block[BLOCK];
+        for (int i = 0; i < BLOCK; i++) block[i] = one(in[at + i]);
+        __builtin_memcpy(out + at, block, BLOCK);
+    }
+    for (; at < count; at++) out[at] = one(in[at]);
 }
 
 static void softmax_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
@@ -112,7 +125,10 @@ static void softmax_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
         }
         const Share share(s, total);
         if (s.size < WORTH_A_TABLE) {
-            shares_of(s, share, most, in, s.size, out);
+            if (share.fixed)
+                shares_of<true>(s, share, most, in, s.size, out);
+            else
+                shares_of<false>(s, share, most, in, s.size, out);
             continue;
         }
         alignas(64) uint8_t bytes[256];

@@ -1,6 +1,7 @@
 """Softmax of rows of quantized bytes."""
 
 from dovetail_neon.quantized.parameters cimport acc_quantized_softmax
+from dovetail_neon.quantized.requantization cimport BLOCK
 from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, Kernels, Workload, new_workload
 
 
@@ -14,6 +15,11 @@ def create(layer, Kernels kernels):
     for distance in range(256):
         s.terms[distance], s.powers[distance] = d.terms[distance], d.powers[distance] if d.powers else 0
     s.step, s.zero, s.fixed = d.step, d.zero, bool(d.powers)
+    # A result is rounded to 0 where even the greatest element's share, by itself, makes less than a
+    # half of a step.
+    for distance in range(256):
+        if s.powers[distance] >= 1 << 22 if s.fixed else s.terms[distance] >= 0.5 * s.step * (1 << 30):
+            s.reach = distance // BLOCK * BLOCK + BLOCK
     s.low = -128 if info.dtype.is_signed else 0
     s.high = s.low + 255
     s.sign = (0x80 if info.dtype.is_signed else 0) ^ (0xFF if d.falls else 0)
