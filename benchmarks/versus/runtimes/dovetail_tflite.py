@@ -7,8 +7,9 @@ import importlib.util
 from pathlib import Path
 from typing import Any
 
-import dovetail
 import numpy as np
+
+import dovetail
 
 Arrays = dict[str, Any]
 

@@ -30,7 +30,6 @@ from ...layers import (
     ReduceFunction,
     Reshape,
     Resize,
-    Softmax,
     SpaceToDepth,
     Squeeze,
     Stack,
@@ -76,8 +75,6 @@ def integer_images(core: Layer, quantize: Quantize) -> list[tuple[OutputSlot, Qu
         return None
     if _keeps_meaning(core.descriptor) and any(meaning != quantize.quantization for _, meaning in known):
         return None  # so is a change of scale
-    if isinstance(core.descriptor, MatMul) and count == 2 and not _sums_of_products_fit(core, known):
-        return None
     return known
 
 
@@ -117,7 +114,11 @@ def farthest(dtype: DType, quantization: Quantization) -> int:
 
 
 def _operands(core: Layer, descriptor: Descriptor) -> int:
-    """Return how many operands are integers, stored weights aside; 0 if it is no such layer."""
+    """Return how many operands are integers, stored weights aside; 0 if it is no such layer.
+
+    Softmax and products of two computed matrices are none: exponentials of floats, and products
+    whose operands need no packing of bytes, are computed in less time, to and from floats included.
+    """
     if isinstance(descriptor, Weighted):
         return int(stored_weights(core, descriptor) is not None)
     if isinstance(descriptor, MatMul) and stored_weights(core, descriptor) is not None:
@@ -129,11 +130,9 @@ def _operands(core: Layer, descriptor: Descriptor) -> int:
         # An average that counts padding as real zeros is beyond what integer pooling does.
         counts = isinstance(descriptor, Pooling2d) and descriptor.count_padding and any(descriptor.padding)
         return 0 if descriptor.function is PoolingFunction.LP or counts else 1
-    if isinstance(descriptor, Softmax):
-        return int(not descriptor.log)
     if isinstance(descriptor, Reduce):
         return int(descriptor.function in _REDUCTIONS and count == 1)
-    if isinstance(descriptor, MatMul | Prelu | Concat | Stack):
+    if isinstance(descriptor, Prelu | Concat | Stack):
         return count
     return int(isinstance(descriptor, (*_ONE_OPERAND, *_MOVES, Resize)) and count == 1)
 
@@ -155,10 +154,3 @@ def _integer_source(core: Layer, index: int, dtype: DType) -> tuple[OutputSlot, 
     if slot is None or slot.known_info.dtype is not dtype or quantization.is_per_axis:
         return None
     return slot, quantization
-
-
-def _sums_of_products_fit(core: Layer, known: list[tuple[OutputSlot, Quantization]]) -> bool:
-    """Tell whether sums of a product of two matrices fit 32 bits, whatever they hold."""
-    (a, of_a), (b, of_b) = known
-    terms = core.descriptor.macs((a.known_info, b.known_info), core.output_infos) // max(core.output.known_info.elements, 1)
-    return terms * farthest(a.known_info.dtype, of_a) * farthest(b.known_info.dtype, of_b) < 2**31
