@@ -9,6 +9,8 @@ import pytest
 
 import dovetail
 from dovetail import DataLayout, DType, Network, Quantization, layers
+from dovetail_neon.backend import CpuAccOptions
+from dovetail_neon.backend import _kernels as kernels_of
 from dovetail_neon.kernels import Kernels, instruction_sets
 
 NCHW, NHWC = DataLayout.NCHW, DataLayout.NHWC
@@ -422,8 +424,9 @@ def test_every_way_gives_the_same(channels, size, layout):
     """Instruction sets, dot products, threads and optimization do not show in the results."""
     net, feeds = residual(DType.INT8, layout, channels, size)
     expected = None
-    for isa, dots, threads, passes in itertools.product(HERE, (True, False), (1, 2, 3), (True, False)):
-        options = {"CpuAcc": {"isa": isa, "dot_products": dots}}
+    products = [{"dot_products": True}, {"dot_products": False}, {"matrix_unit": False}]
+    for isa, how, threads, passes in itertools.product(HERE, products, (1, 2, 3), (True, False)):
+        options = {"CpuAcc": {"isa": isa, **how}}
         with dovetail.load(net, backends=["CpuAcc"], threads=threads, options=options, passes=passes) as loaded:
             found = loaded.run(feeds)["y"]
         expected = found if expected is None else expected
@@ -516,6 +519,12 @@ def kinds_of(**options):
 def test_integers_are_computed_with_unless_asked_otherwise():
     assert "CpuAcc.ConvolveQuantized" in kinds_of()
     assert "CpuAcc.ConvolveQuantized" not in kinds_of(integer_layers=False)
+
+
+def test_the_matrix_unit_is_an_option():
+    """On a machine without one both are empty."""
+    assert kernels_of(CpuAccOptions(matrix_unit=False)).matrix_unit == ""
+    assert kernels_of(CpuAccOptions()).matrix_unit == Kernels(HERE[0]).matrix_unit
 
 
 def test_which_dot_products(kernels):

@@ -37,11 +37,14 @@ class CpuAccOptions(Record, frozen=True):
             "float16": they round their factors, and sums of 32 products; images stay float32.
         dot_products: Whether quantized tensors are multiplied by dot products of bytes (VNNI, SDOT)
             where the machine has them; results are the same without.
+        matrix_unit: Whether they are multiplied by the matrix unit (AMX) where the machine has one
+            and dot products are wanted; results are the same without.
     """
 
     isa: str = "auto"
     precision: str = "float32"
     dot_products: bool = True
+    matrix_unit: bool = True
 
     def __post_init__(self) -> None:
         if self.isa != "auto" or self.precision != "float32":
@@ -54,7 +57,8 @@ def _kernels(options: CpuAccOptions) -> Any:
     from .kernels import Kernels, instruction_sets
 
     best = next(name for name, present in instruction_sets().items() if present)
-    return Kernels(best if options.isa == "auto" else options.isa, options.precision, dot_products=options.dot_products)
+    isa = best if options.isa == "auto" else options.isa
+    return Kernels(isa, options.precision, dot_products=options.dot_products, matrix_unit=options.matrix_unit)
 
 
 class CpuAccBackend(IBackend):
