@@ -343,7 +343,9 @@ def test_an_exponential_that_is_left_out_is_seen(label, monkeypatch):
     with np.errstate(all="ignore"):
         found = dict(differing(module, op, dtype, patch, monkeypatch))
     assert len(found) > 15
-    unseen = [case for case, text in found.items() if not text]
+    # One of 513 terms is less than what types of few bits keep.
+    wide = ("float64", "float32")
+    unseen = [case for case, text in found.items() if not text and (label in wide or "channels=513" not in case)]
     assert len(unseen) <= (1 if label == "bfloat16" else 0), unseen
 
 
