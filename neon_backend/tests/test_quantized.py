@@ -129,6 +129,9 @@ CASES = [
     # Images that take more than one frame, cut by rows and by columns.
     (16, 16, 40, 500, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 1),
     (16, 16, 1, 20_000, (1, 5), (1, 1), (0, 2, 0, 2), (1, 1), 1),
+    # One pixel of two, and rows that end before the image does.
+    (32, 32, 1, 2, (1, 1), (1, 2), (0, 0, 0, 0), (1, 1), 1),
+    (32, 20, 5, 3, (1, 1), (5, 1), (0, 0, 0, 0), (1, 1), 1),
     # Channels of groups that begin anywhere in a pixel.
     (10, 30, 6, 9, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 5),
 ]

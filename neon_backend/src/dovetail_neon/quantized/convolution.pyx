@@ -90,7 +90,8 @@ def create(layer, Kernels kernels):
     c.in_step, c.out_step = pixel_bytes(d.source[1]), pixel_bytes(d.target[1])
     cdef acc_window *w = &c.window
     read_windows(c, 1 if unit else 2)
-    if w.kernel_height * w.kernel_width * w.stride_y * w.stride_x == 1 and not acc_window_reaches_out(w):
+    cdef bint single = w.kernel_height * w.kernel_width * w.stride_y * w.stride_x == 1
+    if single and w.in_height == w.out_height and w.in_width == w.out_width and not acc_window_reaches_out(w):
         acc_window_flatten(w)
         w.in_width, w.out_width, c.images = c.images * w.in_width, c.images * w.out_width, 1
     requantize(workload, &c.result, d, dtype, c.groups, kernels)
