@@ -10,6 +10,7 @@ from fakes.evaluator import NHWC, normal, run
 
 from dovetail.graph.descriptor import Constant
 from dovetail.graph.tensor import DataLayout, DType, Quantization
+from dovetail.layers import Pad
 from dovetail.layers.network import Network
 from dovetail.optimizer.passes import (
     FoldBatchNormalization,
@@ -209,6 +210,15 @@ def test_quantized_padding_is_folded_only_where_it_stands_for_zero() -> None:
         p = net.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), value=value)
         net.output(net.convolution2d(p, np.ones((1, 1, 3, 3), np.int8), quantization=Quantization.per_tensor(1.0)), "y")
         assert FoldPad().run(net) == folds
+
+
+def test_a_pad_that_gives_integers_another_meaning_stays() -> None:
+    net = Network()
+    x = net.input("x", (1, 1, 4, 4), DType.INT8, Quantization.per_tensor(0.05, 3))
+    pad = Pad(before=(0, 0, 1, 1), after=(0, 0, 1, 1), value=3)
+    p = net.add(pad, x, quantization=Quantization.per_tensor(0.1, -5)).output
+    net.output(net.convolution2d(p, np.ones((1, 1, 3, 3), np.int8), quantization=Quantization.per_tensor(1.0)), "y")
+    assert FoldPad().run(net) == 0
 
 
 # -- moves -----------------------------------------------------------------------------------------

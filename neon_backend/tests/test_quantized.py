@@ -132,6 +132,10 @@ CASES = [
     # One pixel of two, and rows that end before the image does.
     (32, 32, 1, 2, (1, 1), (1, 2), (0, 0, 0, 0), (1, 1), 1),
     (32, 20, 5, 3, (1, 1), (5, 1), (0, 0, 0, 0), (1, 1), 1),
+    # Taps so far apart that no two windows read the same, on either axis, and near the border.
+    (16, 24, 9, 8, (3, 3), (1, 1), (20, 20, 20, 20), (20, 20), 1),
+    (20, 16, 12, 3, (2, 3), (1, 2), (4, 9, 4, 9), (7, 9), 1),
+    (32, 16, 1, 1, (2, 2), (50, 50), (50, 50, 50, 50), (50, 50), 1),
     # Channels of groups that begin anywhere in a pixel.
     (10, 30, 6, 9, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), 5),
 ]
@@ -204,7 +208,28 @@ WINDOWS = [
     (64, 1, 25, 5, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
     (2, 1, 3, 5000, (1, 3), (1, 1), (0, 1, 0, 1), (1, 1)),
     (48, 1, 70, 60, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (32, 1, 9, 8, (3, 3), (1, 1), (20, 20, 20, 20), (20, 20)),
+    (16, 1, 6, 5, (2, 3), (1, 2), (4, 9, 4, 9), (5, 9)),
 ]
+
+
+@pytest.mark.parametrize("filters", [32, 70])
+def test_a_cut_transposed_convolution_of_single_pixels(run_layer, filters):
+    """Phases read part of the image as it lies, though their windows have a step of 1."""
+    rng = np.random.default_rng(filters)
+    x, of_x = whole(rng, DType.INT8, 2, 32, 4, 4), Quantization.per_tensor(0.05)
+    weights = whole(rng, DType.INT8, 32, filters, 2, 2)
+    of_y = Quantization.per_tensor(4.0)
+    descriptor = layers.TransposeConvolution2d(stride=(2, 2), padding=(0, 0, 2, 2))
+
+    def build(net, slot):
+        slot.quantization, slot.info = of_x, slot.known_info.with_quantization(of_x)
+        stored = net.constant(weights, quantization=Quantization.per_tensor(0.01))
+        return net.add(descriptor, slot, stored, None, quantization=of_y).output
+
+    [found] = run_layer(build, x)
+    spread = np.einsum("nchw,cfyx->nfhywx", x.astype(np.float64), weights.astype(np.float64))
+    close(found, spread.reshape(2, filters, 8, 8)[:, :, :6, :6] * 0.05 * 0.01, DType.INT8, of_y)
 
 
 @pytest.mark.parametrize("layout", [NCHW, NHWC])

@@ -46,7 +46,9 @@ class Session(_sibling("dovetail").Session):  # type: ignore[misc]
     """
 
     def __init__(self, model: str, shapes: dict[str, list[int]], threads: int, options: dict[str, Any]) -> None:
-        infos = {layer.name: layer.output.known_info for layer in dovetail.parse(model).inputs}
+        parsed = dovetail.parse(model)
+        infos = {layer.name: layer.output.known_info for layer in parsed.inputs}
+        self.quantized = any(slot.quantization for layer in parsed for slot in layer.outputs)
         names = list(shapes) if set(shapes) == set(infos) else sorted(infos, key=_litert.natural)
         signatures = [[size if isinstance(size, int) else -1 for size in infos[name].shape] for name in names]
         given = [_litert.sizes_like(signature, shape) for signature, shape in zip(signatures, shapes.values(), strict=True)]
@@ -78,3 +80,7 @@ class Session(_sibling("dovetail").Session):  # type: ignore[misc]
                 array = (array.astype(np.float32) - scheme.zero_point[0]) * np.float32(scheme.scale[0])
             found.append(array)
         return found
+
+    def facts(self) -> dict[str, Any]:
+        """Name the backends, and say whether the file is quantized: in its converter's own way."""
+        return {**super().facts(), "quantized": self.quantized}

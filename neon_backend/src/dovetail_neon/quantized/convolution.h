@@ -84,7 +84,7 @@ struct ByteBand {
     const acc_job *job;
     const char *in, *weights;   /* the first window; the weights of the panel */
     int64_t in_row, in_column;  /* bytes, from window to window */
-    int64_t window_row;         /* bytes, from row to row of a window */
+    int64_t window_row, run_step;   /* bytes, from row to row of a window, and from run to run */
     const int32_t *bias;
     const float *factors;
     Byte *out;
@@ -155,7 +155,7 @@ template <typename Unit, int blocks, int rows, int columns> void byte_tile(const
     const char *weights = band.weights;
     for (int64_t row = 0; row < c.window.kernel_height; row++, in += band.window_row)
         for (int64_t run = 0; run < c.runs; run++) {
-            const TilePixels<rows, columns> at(in + run * c.run_step, band.in_row, band.in_column);
+            const TilePixels<rows, columns> at(in + run * band.run_step, band.in_row, band.in_column);
             add_words<Unit, vectors, pixels>(sum, at, weights, c.units);
         }
     if (c.result.near && band.last_lanes == BLOCK)
@@ -207,7 +207,8 @@ static void place_windows(const acc_quantized_convolution &c, const Byte *image,
     const int64_t width = c.framed ? reach.width : c.window.in_width;
     band.in = c.framed ? frame : (const char *)image + (reach.top * width + reach.left) * c.pixel_step;
     band.in_row = c.window.stride_y * width * c.pixel_step, band.in_column = c.window.stride_x * c.pixel_step;
-    band.window_row = c.window.dilation_y * width * c.pixel_step;
+    band.window_row = (c.framed ? reach.tap_y : c.window.dilation_y) * width * c.pixel_step;
+    band.run_step = (c.framed ? reach.tap_x : c.window.dilation_x) * c.pixel_step;
     band.rows = r.rows, band.columns = r.columns, band.out_row = c.window.out_width * c.out_step;
     if (band.columns == 1 && c.window.out_width == 1) {     /* one under the other is as even as side by side */
         band.in_column = band.in_row, band.columns = band.rows, band.rows = 1;
@@ -248,6 +249,7 @@ template <typename Unit> void convolve_bytes(int64_t begin, int64_t end, int32_t
         case 4: byte_band<Unit, 4>(band); break;
 #endif
         }
+        if (c.polls && __atomic_load_n(job->stopped, __ATOMIC_RELAXED)) return;
     }
 }
 

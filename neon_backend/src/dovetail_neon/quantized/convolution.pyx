@@ -18,9 +18,13 @@ from dovetail_neon.quantized import matrix_unit
 cdef enum:
     WEIGHTS_BYTES = 1 << 20     # that stay in the L2 cache while threads share out pixels
     FRAME_BYTES = 1 << 18       # that stay there beside them while they are read
+    COPIES_PER_WORKER = 8       # chunks, each of which copies its frame
     LONG_SUM = 1 << 15          # products of a result: a tile of such results takes some tenths of a millisecond
     SUMS_IN_FLIGHT = 12         # that hide how long a product takes
     WEIGHTS_NEAR = 1 << 15      # bytes of a panel that stay in the L1 cache
+
+
+cdef double COPY_NANOSECONDS = 0.1      # of a byte into a frame
 
 
 cdef int read_windows(acc_quantized_convolution *c, int element) except -1:
@@ -36,7 +40,7 @@ cdef int read_windows(acc_quantized_convolution *c, int element) except -1:
     if w.kernel_width == 1 or (gapless and w.dilation_x == 1):
         c.runs, c.units = 1, joined
     else:
-        c.runs, c.units, c.run_step = w.kernel_width, beside, w.dilation_x * c.pixel_step
+        c.runs, c.units = w.kernel_width, beside
     return 0
 
 
@@ -109,11 +113,8 @@ def create(layer, Kernels kernels):
     check_weights(weights, (c.filters * c.groups, taps, c.channels), layer.name)
     # Taps that are one run are packed as one tap of more channels.
     cdef int64_t joined = w.kernel_width if c.runs == 1 else 1, width = weights.itemsize
-    if joined > 1:
-        weights = np.ascontiguousarray(weights).reshape(weights.shape[0], taps // joined, joined * c.channels)
-    cdef int64_t filter_step = weights.strides[0] // width, tap_step = weights.strides[1] // width
-    cdef int64_t channel_step = weights.strides[2] // width
-    cdef const char *data = <const char *>address_of(weights)
+    cdef int64_t filter_step, tap_step, channel_step
+    cdef const char *data
     cdef const char *of_group
     form = "convolve", unit, c.groups, c.filters, c.panels, taps, c.channels, joined
     cdef char *packed = <char *>workload.packed_before(kernels.constants, d.weights, form)
@@ -121,6 +122,10 @@ def create(layer, Kernels kernels):
     cdef Packing packing
     cdef acc_packing *asking
     if packed == NULL:
+        if joined > 1:
+            weights = np.ascontiguousarray(weights).reshape(weights.shape[0], taps // joined, joined * c.channels)
+        filter_step, tap_step, channel_step = (step // width for step in weights.strides)
+        data = <const char *>address_of(weights)
         block = new_block(c.groups * c.blocks * block_weights)
         packed = <char *>block.data
         packing = Packing()
@@ -149,9 +154,14 @@ def create(layer, Kernels kernels):
     cdef int64_t items = c.images * c.groups * c.panels
     c.polls = taps * c.channels > LONG_SUM
     share_out(c, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), items), 2 * table.pixels[parts(c.blocks, c.panels)])
+    cdef double copied = 0
     if c.framed:
-        workload.state.per_worker = frame_pixels(w, c.row_bands, c.column_bands) * c.pixel_step + SLACK
-    workload.phase(table.convolve[unit], items * c.row_bands * c.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
+        copied = <double>frame_pixels(w, c.row_bands, c.column_bands) * c.pixel_step
+        workload.state.per_worker = <size_t>copied + SLACK
+        copied *= c.images * c.groups * c.row_bands * c.column_bands * (1 if c.chunks_first else c.panels)
+    workload.phase(
+        table.convolve[unit], items * c.row_bands * c.column_bands, nanoseconds + copied * COPY_NANOSECONDS, 1,
+        COPIES_PER_WORKER if c.framed and not c.chunks_first else CHUNKS_PER_WORKER)
     return workload.capsule()
 
 
@@ -168,5 +178,7 @@ cdef int share_out(acc_quantized_convolution *c, int64_t chunks, int64_t least) 
     c.chunks_first = c.groups * c.blocks * block_weights < min(3 * moved, <double>WEIGHTS_BYTES)
     if c.chunks_first and chunks > 1:
         chunks = parts(chunks, 2) * 2 if chunks < 6 else parts(chunks, 4) * 4
-    cut(w, chunks, FRAME_BYTES // c.pixel_step if c.framed else 0, &c.row_bands, &c.column_bands)
+    elif c.framed:
+        chunks = 1      # panels would each copy the frames of all
+    cut(w, chunks, max(FRAME_BYTES // c.pixel_step, 1) if c.framed else 0, &c.row_bands, &c.column_bands)
     return 0

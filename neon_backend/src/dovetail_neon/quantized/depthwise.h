@@ -12,13 +12,13 @@ constexpr int side_by_side(int rows) { return (REGISTERS == 32 ? 4 : 2) / rows; 
 /* For every pixel of a row from `at` on, and every stack of rows of the window: a group of each of
  * the rows. */
 template <typename Unit>
-static void stack_rows(const acc_quantized_depthwise &w, const Byte *at, int64_t pitch, int64_t pixels, Integers *stacked) {
+static void stack_rows(const acc_quantized_depthwise &w, const Byte *at, int64_t tap_step, int64_t pixels, Integers *stacked) {
     const int64_t rows = w.window.kernel_height + w.together - 1;
     for (int64_t stack = 0; stack < w.stacks; stack++) {
         const Byte *row[Unit::DEPTH];
         for (int i = 0; i < Unit::DEPTH; i++) {
             const int64_t tap = stack * Unit::DEPTH + i;
-            row[i] = at + (tap < rows ? tap : 0) * w.window.dilation_y * pitch;
+            row[i] = at + (tap < rows ? tap : 0) * tap_step;
         }
         Integers *to = stacked + stack * GROUP_VECTORS;
         for (int64_t pixel = 0; pixel < pixels; pixel++, to += w.stacks * GROUP_VECTORS) {
@@ -35,8 +35,9 @@ static void stack_rows(const acc_quantized_depthwise &w, const Byte *at, int64_t
 /* Where the groups of one phase are made in a row, or in two rows of the same stacks. */
 struct GroupRow {
     const acc_quantized_depthwise *self;
+    const acc_job *job;
     const Integers *stacked;
-    int64_t apart;              /* vectors, from the stack of one group to that of the next */
+    int64_t apart, tap_apart;   /* vectors, from the stack of one group to that of the next, and from tap to tap */
     const char *weights;
     int64_t row_weights;        /* bytes, from the weights of a row to those of the row below */
     const int32_t *bias;
@@ -63,7 +64,6 @@ template <typename Rounds> struct Finish {
 template <typename Unit, int rows, int count, typename Rounds>
 static void make_groups(const GroupRow &g, const Finish<Rounds> &finish, int64_t first, int64_t last_bytes) {
     const acc_quantized_depthwise &w = *g.self;
-    const int64_t next = w.stacks * GROUP_VECTORS;
     const Integers *at = g.stacked + first * g.apart;
     Integers sum[rows][count][GROUP_VECTORS];
 #pragma GCC unroll 4
@@ -77,7 +77,7 @@ static void make_groups(const GroupRow &g, const Finish<Rounds> &finish, int64_t
     const char *weights = g.weights;
     for (int64_t stack = 0; stack < w.stacks; stack++) {
         const Integers *pixel = at + stack * GROUP_VECTORS;
-        for (int64_t tap = 0; tap < w.window.kernel_width; tap++, pixel += w.window.dilation_x * next, weights += GROUP * 4)
+        for (int64_t tap = 0; tap < w.window.kernel_width; tap++, pixel += g.tap_apart, weights += GROUP * 4)
 #pragma GCC unroll 4
             for (int v = 0; v < GROUP_VECTORS; v++)
 #pragma GCC unroll 2
@@ -106,8 +106,11 @@ static void make_row(const GroupRow &g, const Finish<Rounds> &finish, int64_t gr
     constexpr int most = side_by_side(rows);
     int64_t first = 0;
     if (bytes == GROUP)
-        for (; first + most < groups; first += most) make_groups<Unit, rows, most>(g, finish, first, GROUP);
-    for (; first < groups; first++) make_groups<Unit, rows, 1>(g, finish, first, first == groups - 1 ? last_bytes : bytes);
+        for (; first + most < groups && !g.self->polls; first += most) make_groups<Unit, rows, most>(g, finish, first, GROUP);
+    for (; first < groups; first++) {
+        if (g.self->polls && acc_stopped(g.job)) return;
+        make_groups<Unit, rows, 1>(g, finish, first, first == groups - 1 ? last_bytes : bytes);
+    }
 }
 
 template <typename Unit, typename Rounds> void make_rectangles(int64_t begin, int64_t end, int32_t worker, const acc_job *job) {
@@ -117,7 +120,7 @@ template <typename Unit, typename Rounds> void make_rectangles(int64_t begin, in
     const Finish<Rounds> finish(w.result);
     const int64_t chunks = w.row_bands * w.column_bands, period = w.period * w.step;
     GroupRow g;
-    g.self = &w, g.stacked = stacked;
+    g.self = &w, g.job = job, g.stacked = stacked;
     g.row_weights = w.stacks * w.window.kernel_width * GROUP * 4;
     g.apart = w.period * w.window.stride_x * w.stacks * GROUP_VECTORS;
     g.out_apart = period, g.out_row = w.window.out_width * w.step;
@@ -126,6 +129,7 @@ template <typename Unit, typename Rounds> void make_rectangles(int64_t begin, in
         const Rectangle part(w.window, w.row_bands, w.column_bands, item % chunks, w.together);
         const Reach reach(w.window, part);
         const int64_t pitch = reach.width * w.step;
+        g.tap_apart = reach.tap_x * w.stacks * GROUP_VECTORS;
         copy_framed(w.window, (const Byte *)job->inputs[0] + image * w.window.in_height * w.window.in_width * w.step, w.step, w.step,
                     w.outside, reach, frame);
         Byte *out = (Byte *)job->outputs[0] + ((image * w.window.out_height + part.top) * w.window.out_width + part.left) * w.step;
@@ -137,8 +141,8 @@ template <typename Unit, typename Rounds> void make_rectangles(int64_t begin, in
                 const bool flat = w.period > 1;
                 const int64_t groups = flat ? (run + period - 1) / period : part.columns, bytes = flat ? GROUP : lesser<int64_t>(GROUP, w.step - from);
                 const int64_t last_bytes = flat ? lesser<int64_t>(GROUP, run - (groups - 1) * period) : bytes;
-                const int64_t pixels = (groups - 1) * w.period * w.window.stride_x + (w.window.kernel_width - 1) * w.window.dilation_x + 1;
-                stack_rows<Unit>(w, frame + y * w.window.stride_y * pitch + from, pitch, pixels, stacked);
+                const int64_t pixels = (groups - 1) * w.period * w.window.stride_x + (w.window.kernel_width - 1) * reach.tap_x + 1;
+                stack_rows<Unit>(w, frame + y * w.window.stride_y * pitch + from, reach.tap_y * pitch, pixels, stacked);
                 g.weights = w.weights + phase * w.together * g.row_weights;
                 g.bias = w.result.bias + from, g.factors = w.result.factors + from;
                 g.out = out + y * g.out_row + from;

@@ -87,13 +87,13 @@ def create(layer, Kernels kernels):
     cdef double groups = <double>w.images * window.out_height * window.out_width * w.step / group
     cdef double nanoseconds = groups * (3 + w.stacks * (1.5 / w.together + window.kernel_width))
     w.polls = <double>window.out_width * w.step * taps > LONG_WORK
-    cut(window, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), w.images), FRAME_BYTES // w.step, &w.row_bands,
+    cut(window, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), w.images), max(FRAME_BYTES // w.step, 1), &w.row_bands,
         &w.column_bands, w.together)
     while parts(window.out_width, w.column_bands) * window.stride_x > MOST_STACKED and w.column_bands < window.out_width:
         w.column_bands = min(2 * w.column_bands, window.out_width)
     # Groups go on beyond the last pixel of a row.
-    columns = (parts(window.out_width, w.column_bands) + w.period) * window.stride_x
-    w.stacked_bytes = reach(columns, 1, window.kernel_width, window.dilation_x) * w.stacks * group * UNIT_BYTES
+    columns = parts(window.out_width, w.column_bands)
+    w.stacked_bytes = (reach(columns, window.stride_x, window.kernel_width, window.dilation_x) + w.period) * w.stacks * group * UNIT_BYTES
     workload.state.per_worker = w.stacked_bytes + frame_pixels(window, w.row_bands, w.column_bands, w.together) * w.step + SLACK
     workload.phase(table.depthwise[unit], w.images * w.row_bands * w.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()

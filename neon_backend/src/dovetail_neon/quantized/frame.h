@@ -34,9 +34,23 @@ INLINE void copy_pixels(const Byte *from, int64_t step, int64_t channels, int64_
         for (; count > 0; count--, from += step, to += channels)
             for (int64_t i = 0; i < channels; i += 16) __builtin_memcpy(to + i, from + i, 16);
 }
+INLINE void widen_run(const Byte *from, int64_t count, int16_t *to) {
+    typedef Byte Block16 __attribute__((vector_size(16)));
+    typedef int16_t Shorts16 __attribute__((vector_size(32)));
+    int64_t i = 0;
+    for (; i + 16 <= count; i += 16) {
+        Block16 x;
+        __builtin_memcpy(&x, from + i, sizeof(x));
+        const Shorts16 y = __builtin_convertvector(x, Shorts16);
+        __builtin_memcpy(to + i, &y, sizeof(y));
+    }
+    for (; i < count; i++) to[i] = from[i];
+}
 INLINE void copy_pixels(const Byte *from, int64_t step, int64_t channels, int64_t count, int16_t *to) {
-    for (; count > 0; count--, from += step, to += channels)
-        for (int64_t i = 0; i < channels; i++) to[i] = from[i];
+    if (channels == step)
+        widen_run(from, count * step, to);
+    else
+        for (; count > 0; count--, from += step, to += channels) widen_run(from, channels, to);
 }
 
 template <typename Element> INLINE void fill_pixels(Element value, int64_t count, Element *to) {
@@ -56,28 +70,41 @@ struct Rectangle {
     }
 };
 
-/* What the windows of a rectangle reach over, which may lie outside the image. */
+/* What the windows of a rectangle read, which may lie outside the image: of each axis what lies
+ * between the first and the last pixel; or, where taps are so far apart that no two windows read
+ * the same, what each tap reads, one after the other. */
 struct Reach {
-    int64_t top, left, height, width;
+    int64_t top, left;
+    int64_t tap_y, tap_x;       /* from tap to tap, in the frame: the dilation, or what a tap reads */
+    int64_t height, width;
 
     Reach(const acc_window &w, const Rectangle &r)
         : top(r.top * w.stride_y - w.padding_top), left(r.left * w.stride_x - w.padding_left),
-          height((r.rows - 1) * w.stride_y + (w.kernel_height - 1) * w.dilation_y + 1),
-          width((r.columns - 1) * w.stride_x + (w.kernel_width - 1) * w.dilation_x + 1) {}
+          tap_y(lesser(w.dilation_y, (r.rows - 1) * w.stride_y + 1)), tap_x(lesser(w.dilation_x, (r.columns - 1) * w.stride_x + 1)),
+          height((r.rows - 1) * w.stride_y + (w.kernel_height - 1) * tap_y + 1),
+          width((r.columns - 1) * w.stride_x + (w.kernel_width - 1) * tap_x + 1) {}
 };
+
+/* Copy `count` pixels from column `left` of a row on, which is none where it lies outside. */
+template <typename Element>
+INLINE void copy_run(const acc_window &w, const Byte *row, int64_t step, int64_t channels, int32_t outside, int64_t left, int64_t count,
+                     Element *to) {
+    const int64_t begin = row ? lesser(greater<int64_t>(-left, 0), count) : count, end = greater(begin, lesser(w.in_width - left, count));
+    fill_pixels((Element)outside, begin * channels, to);
+    if (begin < end) copy_pixels(row + (left + begin) * step, step, channels, end - begin, to + begin * channels);
+    fill_pixels((Element)outside, (count - end) * channels, to + end * channels);
+}
 
 /* Copy so many channels of what is reached of an image, whose pixels are `step` bytes apart. */
 template <typename Element>
 static void copy_framed(const acc_window &w, const Byte *image, int64_t step, int64_t channels, int32_t outside, const Reach &r, Element *to) {
-    const int64_t begin = lesser(greater<int64_t>(-r.left, 0), r.width), end = greater(begin, lesser(w.in_width - r.left, r.width));
-    for (int64_t y = r.top; y < r.top + r.height; y++, to += r.width * channels) {
-        if (y < 0 || y >= w.in_height) {
-            fill_pixels((Element)outside, r.width * channels, to);
-            continue;
-        }
-        fill_pixels((Element)outside, begin * channels, to);
-        copy_pixels(image + (y * w.in_width + r.left + begin) * step, step, channels, end - begin, to + begin * channels);
-        fill_pixels((Element)outside, (r.width - end) * channels, to + end * channels);
+    const int64_t runs = r.tap_x < w.dilation_x ? w.kernel_width : 1;
+    for (int64_t y = 0; y < r.height; y++) {
+        const int64_t tap = r.tap_y < w.dilation_y ? y / r.tap_y : 0, at = r.top + tap * w.dilation_y + y - tap * r.tap_y;
+        const Byte *row = at >= 0 && at < w.in_height ? image + at * w.in_width * step : nullptr;
+        const int64_t count = r.width / runs;
+        for (int64_t run = 0; run < runs; run++, to += count * channels)
+            copy_run(w, row, step, channels, outside, r.left + run * w.dilation_x, count, to);
     }
 }
 

@@ -43,7 +43,7 @@ typedef struct {
     int64_t channels, filters;      /* of one group */
     int64_t in_step, out_step;      /* bytes, from pixel to pixel */
     int64_t pixel_step;             /* the same of what tiles read */
-    int64_t runs, run_step;         /* of a row of a window; bytes from one to the next */
+    int64_t runs;                   /* of a row of a window */
     int64_t units;                  /* of a run: 4 bytes each */
     const char *weights;
     int64_t blocks;                 /* of a group: 16 filters each */

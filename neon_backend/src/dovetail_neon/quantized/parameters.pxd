@@ -25,7 +25,6 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int64_t out_step
         int64_t pixel_step
         int64_t runs
-        int64_t run_step
         int64_t units
         const char *weights
         int64_t blocks

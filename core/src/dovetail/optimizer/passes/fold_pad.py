@@ -41,6 +41,8 @@ def _fold(graph: Graph, pad: Layer, reader: InputSlot) -> bool:
     source, descriptor, target = pad.inputs[0].source, pad.descriptor, reader.layer
     if source is None or reader.index != 0 or not isinstance(descriptor, Pad) or descriptor.mode is not PadMode.CONSTANT:
         return False
+    if pad.output.known_info.quantization != source.known_info.quantization:
+        return False  # it hands on the integers, for other numbers
     folded = _folded(descriptor, source.known_info, target.descriptor)
     if folded is None:
         return False
