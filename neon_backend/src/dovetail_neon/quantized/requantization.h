@@ -36,8 +36,14 @@ struct NearRounding {
     Vector zero;
     GroupBytes low, high;
 
+    /* A variable: sanitizers make an int of a cast, which is too wide for a lane. */
+    INLINE_MEMBER static GroupBytes every(float x) {
+        const Byte byte = (Byte)x;
+        return GroupBytes{} + byte;
+    }
+
     INLINE_MEMBER NearRounding(int32_t zero, float low, float high)
-        : zero(broadcast(WHOLE + (float)zero)), low(GroupBytes{} + (Byte)low), high(GroupBytes{} + (Byte)high) {}
+        : zero(broadcast(WHOLE + (float)zero)), low(every(low)), high(every(high)) {}
 
     INLINE_MEMBER Integers operator()(Vector x, Vector factor) const { return (*this)(x * factor); }
     INLINE_MEMBER Integers operator()(Vector x) const { return bits_of(x + zero) - 0x4B400000; }
