@@ -226,7 +226,7 @@ struct FloatLstmStep {
 static void finish_lstm(int64_t begin, int64_t end, int32_t, void *arg) {
     const FloatRun &run = *(const FloatRun *)arg;
     const acc_recurrence &s = *run.s;
-    const bool projects = s.projected.rows > 0;
+    const bool projects = s.hidden != s.units || s.projected.rows > 0;    /* to nothing, too */
     Pace pace = {run.job};
     for (int64_t b = begin; b < end; b++) {
         const FloatLstmStep step = {s, run.given(b), run.sums(b), run.cell(b)};
