@@ -22,6 +22,7 @@ from tools.fuzz.fork_server import ForkServer, Limits  # noqa: E402
 from tools.fuzz.minimizing import minimize  # noqa: E402
 from tools.fuzz.mutants import Mutant  # noqa: E402
 from tools.fuzz.seeds import Seeds  # noqa: E402
+from tools.fuzz.verdicts import Outcome, Verdict  # noqa: E402
 
 import dovetail  # noqa: E402
 
@@ -62,7 +63,7 @@ def load(path, **arguments):
         while True:
             pass
     if b"Cosh" in data:
-        hoard = np.ones(1 << 28, np.uint8)
+        hoard = np.ones(1 << 27, np.uint8)
         del hoard
     if b"Asinh" in data:
         raise RuntimeError("planted")
@@ -86,9 +87,24 @@ def model(operator):
     return Mutant(made.SerializeToString(), {"x": np.array([0.1, 0.2, 0.3, 0.4], np.float32)})
 
 
+def take_for_a_moment():
+    """Return a task whose first number takes memory long enough to be seen, and not until it is killed for it."""
+
+    def task(number, stage):
+        if number == 0:
+            hoard = np.ones(1 << 27, np.uint8)
+            time.sleep(0.15)
+            del hoard
+        else:
+            time.sleep(0.4)
+        return Outcome(Verdict.RAN, "done")
+
+    return task
+
+
 def main():
     """Try every plant twice: once with all others in one batch, once minimized."""
-    limits = Limits(seconds=1.0, memory=160 << 20)  # what a sound load and run take varies by tens of MiB
+    limits = Limits(seconds=1.0, memory=96 << 20)
     with Campaign(Seeds({}, []), limits=limits, load=load) as campaign:
         outcomes = dict(campaign.each([model(operator) for operator in PLANTS]))
         smaller = minimize(model("Asinh"), lambda mutant: campaign.alone(mutant).signature == outcomes[3].signature, 30)
@@ -99,9 +115,11 @@ def main():
         list(ForkServer(lambda: 1 / 0, limits=limits).run([[0]]))
     except RuntimeError as error:
         stillborn = str(error)
+    moment = dict(ForkServer(take_for_a_moment, limits=limits).run([[0, 1, 2]]))
     made = {operator: outcomes[number].as_data() for number, operator in enumerate(PLANTS)}
     sizes = [len(model("Asinh").data), len(smaller.data), b"Asinh" in smaller.data]
-    print(json.dumps({"outcomes": made, "sizes": sizes, "stillborn": stillborn, "findings": len(report.as_data()["findings"])}))
+    told = {"outcomes": made, "sizes": sizes, "stillborn": stillborn, "findings": len(report.as_data()["findings"])}
+    print(json.dumps(told | {"moment": [moment[number].verdict for number in range(3)]}))
 
 
 if __name__ == "__main__":

@@ -85,6 +85,10 @@ def test_children_that_cannot_even_begin_end_the_run(planted):
     assert "ZeroDivisionError" in planted["stillborn"]
 
 
+def test_nothing_is_blamed_for_what_came_before_it(planted):
+    assert planted["moment"] == ["memory", "ran", "ran"]
+
+
 def test_a_finding_is_made_smaller(planted):
     before, after, kept = planted["sizes"]
     assert kept

@@ -72,6 +72,7 @@ class _Child:
     resident: int = 0
     peak: int = 0
     condemned: Verdict | None = None
+    condemned_at: int | None = None
 
 
 class ForkServer:
@@ -139,7 +140,7 @@ class ForkServer:
             told = json.loads(line)
             if "begin" in told:
                 child.number, child.stage, child.began = told["begin"], "making", time.monotonic()
-                child.computed, child.resident = _processor_time(child.pid), _resident(child.pid)
+                child.computed, child.resident, child.peak = _processor_time(child.pid), _resident(child.pid), 0
             elif "stage" in told:
                 child.stage = told["stage"]
             else:
@@ -160,6 +161,12 @@ class ForkServer:
         os.close(child.pipe)
         said = _tail(child.log)
         os.close(child.log)
+        if child.condemned and child.number != child.condemned_at:
+            # It went on before it was killed: what it was condemned for has ended and told what it
+            # took, and what it had in hand since has done nothing.
+            if child.numbers:
+                again.append(child.numbers)
+            return
         if child.number is None:
             if child.numbers:
                 again.append(child.numbers)
@@ -198,6 +205,7 @@ class ForkServer:
             elif computed > self._limits.seconds or time.monotonic() - child.began > self._limits.seconds * SLEEPING:
                 child.condemned = Verdict.HANG
             if child.condemned:
+                child.condemned_at = child.number
                 os.kill(child.pid, signal.SIGUSR1)
                 time.sleep(0.2)
                 os.kill(child.pid, signal.SIGKILL)
