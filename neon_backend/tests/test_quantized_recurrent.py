@@ -133,6 +133,19 @@ def test_parts(run_layer, coupled, more, projects):
     check(run_layer, descriptor, *drawn(5, 3, 20, 35, hidden, projects=projects, coupled=coupled, more=more))
 
 
+@pytest.mark.parametrize("units", [1, 35])
+def test_a_projection_to_nothing(run_layer, units):
+    """Cells go on alone: each step has a hidden state of no values."""
+    operands, quantizations = drawn(5, 3, 20, units, 1, projects=True)
+    for name, value in operands.items():
+        if name.endswith("recurrent_weights"):
+            operands[name] = value[:, :0]
+    operands["projection_weights"] = operands["projection_weights"][:0]
+    operands["projection_bias"] = operands["projection_bias"][:0]
+    operands["initial_hidden"] = operands["initial_hidden"][:, :0]
+    check(run_layer, QuantizedLstm(hidden_scale=0.008, hidden_zero_point=-7), operands, quantizations)
+
+
 @pytest.mark.parametrize("exponent", range(-15, -8))
 @pytest.mark.parametrize("zero", [-128, 0, 127])
 def test_cells_and_zero_points(run_layer, exponent, zero):

@@ -110,6 +110,14 @@ def test_lstm_of_every_kind(run_layer, of_cpuref, chosen):
     assert_close(run(run_layer, draws, descriptor), wanted)
 
 
+@pytest.mark.parametrize("units", [1, 21])
+def test_a_projection_to_nothing(run_layer, of_cpuref, units):
+    """Cells go on alone: each step has a hidden state of no values."""
+    draws = of_cpuref.drawn(np.float32, (4, 3, 5, units), 4, 0).add(initial_cell=(3, units), projection_weights=(0, units))
+    wanted = of_cpuref.over(draws, of_cpuref.lstm_step(draws, Lstm(), units), units)
+    assert_close(run(run_layer, draws, Lstm()), wanted)
+
+
 @pytest.mark.parametrize("batch_first", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_directions(run_layer, of_cpuref, reverse, batch_first):

@@ -18,7 +18,7 @@ from dovetail_neon.geometry.layouts import pixel_bytes
 
 cdef enum:
     FRAME_BYTES = 1 << 16       # that are read while they are in a near cache
-    MOST_STACKED = 1 << 10      # pixels of a row of stacks
+    MAX_STACKED = 1 << 10      # pixels of a row of stacks
     LONG_WORK = 1 << 20         # products of a row of results: the stop word is read within it
     LANE_BYTES = 16             # that are interleaved as one
 
@@ -89,7 +89,7 @@ def create(layer, Kernels kernels):
     w.polls = <double>window.out_width * w.step * taps > LONG_WORK
     cut(window, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), w.images), max(FRAME_BYTES // w.step, 1), &w.row_bands,
         &w.column_bands, w.together)
-    while parts(window.out_width, w.column_bands) * window.stride_x > MOST_STACKED and w.column_bands < window.out_width:
+    while parts(window.out_width, w.column_bands) * window.stride_x > MAX_STACKED and w.column_bands < window.out_width:
         w.column_bands = min(2 * w.column_bands, window.out_width)
     # Groups go on beyond the last pixel of a row.
     columns = parts(window.out_width, w.column_bands)

@@ -6,7 +6,7 @@ from dovetail_neon.geometry.window cimport acc_window
 from dovetail_neon.workload.rounding cimport parts
 
 cdef enum:
-    MOST_COPIES = 4             # of each pixel
+    MAX_COPIES = 4              # of each pixel
 
 
 cdef inline int64_t reach(int64_t results, int64_t stride, int64_t kernel, int64_t dilation) noexcept:
@@ -31,7 +31,7 @@ cdef inline int cut(
     together would read the same pixels too often.
     """
     cdef int64_t rows = parts(w.out_height, together), row, column
-    cdef double enough = MOST_COPIES * (<double>w.in_height * w.in_width + <double>w.out_height * w.out_width)
+    cdef double enough = MAX_COPIES * (<double>w.in_height * w.in_width + <double>w.out_height * w.out_width)
     row_bands[0] = max(min(chunks, rows), 1)
     column_bands[0] = max(min(parts(chunks, row_bands[0]), w.out_width), 1)
     while most_pixels and frame_pixels(w, row_bands[0], column_bands[0], together) > most_pixels:

@@ -226,13 +226,12 @@ struct FloatLstmStep {
 static void finish_lstm(int64_t begin, int64_t end, int32_t, void *arg) {
     const FloatRun &run = *(const FloatRun *)arg;
     const acc_recurrence &s = *run.s;
-    const bool projects = s.hidden != s.units || s.projected.rows > 0;    /* to nothing, too */
     Pace pace = {run.job};
     for (int64_t b = begin; b < end; b++) {
         const FloatLstmStep step = {s, run.given(b), run.sums(b), run.cell(b)};
-        float *made = projects ? run.made(b) : run.hidden(b);
+        float *made = s.projects ? run.made(b) : run.hidden(b);
         if (!(s.normalization ? step.take<true>(made, pace) : step.take<false>(made, pace)) || pace.stops(64)) return;
-        if (!projects && !copy_spans(run.job, run.sequence(b), made, s.units)) return;
+        if (!s.projects && !copy_spans(run.job, run.sequence(b), made, s.units)) return;
     }
 }
 
@@ -263,7 +262,7 @@ static bool take_float_step(FloatRun &run, Pace &pace) {
     if (s.kind == ACC_RNN) return over_range(run.job, s.shares_gates, s.batch, finish_rnn, &run);
     if (s.kind == ACC_LSTM) {
         if (!over_range(run.job, s.shares_gates, s.batch, finish_lstm, &run)) return false;
-        return s.projected.rows == 0 || project_floats(run, pace);
+        return !s.projects || project_floats(run, pace);
     }
     if (!over_range(run.job, s.shares_gates, s.batch, open_gru, &run)) return false;
     if (!s.reset_after && !multiply_floats(run, s.candidate, run.made(0), s.batch, run.room(s.later_place), s.candidate.shares))

@@ -50,8 +50,8 @@ typedef struct {
     int32_t made_zero;                      /* what is added to a hidden state, or to what is projected */
     int32_t shares_inputs;                  /* threads share out the products of the inputs */
     int32_t shares_gates;
-    int32_t reserved;
-    acc_recurrent_matrix weights, recurrent, projected;    /* no rows: there is no projection */
+    int32_t projects;                       /* a projection may have no rows */
+    acc_recurrent_matrix weights, recurrent, projected;
     acc_fixed_factor of_input[ACC_GATES], of_hidden[ACC_GATES], of_cell[ACC_GATES], of_norm[ACC_GATES];
     acc_fixed_factor of_made, of_projection;
     int32_t least_variance[ACC_GATES];
@@ -95,6 +95,7 @@ typedef struct {
     int32_t input_gate, output_gate, forget_gate;       /* blocks; -1: made of another one */
     int32_t shares_inputs;                  /* threads share out the products of the inputs */
     int32_t shares_gates;
+    int32_t projects;                       /* a projection may have no rows */
     acc_activation gate, cell, output;
     float gate_clip, cell_clip, projection_clip;        /* infinite: none */
     float epsilon;

@@ -43,6 +43,7 @@ cdef extern from "dovetail_neon/recurrent/parameters.h" nogil:
         int32_t made_zero
         int32_t shares_inputs
         int32_t shares_gates
+        int32_t projects
         acc_recurrent_matrix weights
         acc_recurrent_matrix recurrent
         acc_recurrent_matrix projected
@@ -97,6 +98,7 @@ cdef extern from "dovetail_neon/recurrent/parameters.h" nogil:
         int32_t forget_gate
         int32_t shares_inputs
         int32_t shares_gates
+        int32_t projects
         acc_activation gate
         acc_activation cell
         acc_activation output

@@ -120,14 +120,13 @@ template <typename Unit> static void finish_steps(int64_t begin, int64_t end, in
     const LstmRun &run = *(const LstmRun *)arg;
     const acc_quantized_lstm &s = *run.s;
     const int64_t given_step = s.weights.vectors * LANES, sums_step = s.recurrent.vectors * LANES;
-    const bool projects = s.projected.rows > 0;
     Pace pace = {run.job};
     for (int64_t b = begin; b < end; b++) {
         const int32_t *given = run.room<int32_t>(s.given_place) + ((run.step - run.first) * s.batch + b) * given_step;
         const LstmStep at = {s, given, run.room<int32_t>(s.sums_place) + b * sums_step, run.cell(b)};
         int32_t *values = run.room<int32_t>(s.values_place) + b * ACC_GATES * s.units_step;
-        int8_t *out = projects ? nullptr : (int8_t *)run.job->outputs[0] + run.row_of(run.step, b) * s.hidden;
-        char *factors = projects ? run.made(b) : run.state(b);
+        int8_t *out = s.projects ? nullptr : (int8_t *)run.job->outputs[0] + run.row_of(run.step, b) * s.hidden;
+        char *factors = s.projects ? run.made(b) : run.state(b);
         const bool done = s.normalization ? finish_step<Unit, true>(at, values, out, factors, pace)
                                           : finish_step<Unit, false>(at, values, out, factors, pace);
         if (!done || pace.stops(64)) return;
@@ -228,7 +227,7 @@ template <typename Unit> static bool take_step(LstmRun &run, Pace &pace) {
     ByteProduct product = {run.job, &s.recurrent, run.state(0), s.batch, run.room<int32_t>(s.sums_place)};
     if (!over_range(run.job, s.recurrent.shares, s.recurrent.panels, byte_panels<Unit>, &product)) return false;
     if (!over_range(run.job, s.shares_gates, s.batch, finish_steps<Unit>, &run)) return false;
-    return s.projected.rows == 0 || project_states<Unit>(run, pace);
+    return !s.projects || project_states<Unit>(run, pace);
 }
 
 /* Range: 1. */

@@ -71,11 +71,11 @@ def create(layer, Kernels kernels):
     s.first_gate = ACC_INPUT_GATE if len(d.factors) == ACC_GATES else ACC_FORGET_GATE
     fill_factors(s, d)
     input_zero, hidden_zero, made_zero = d.zeros
-    normalizes, projects = d.normalization is not None, d.projection_weights is not None
+    normalizes, s.projects = d.normalization is not None, d.projection_weights is not None
     pack_bytes(workload, &s.weights, d.weights, None if normalizes else d.bias, input_zero, ROWS_AHEAD, layer.name, kernels)
     pack_bytes(workload, &s.recurrent, d.recurrent_weights, None, hidden_zero, s.batch, layer.name, kernels)
     s.made_zero, s.hidden_zero = made_zero, hidden_zero
-    if projects:    # the zero point is subtracted there, and its products are added here
+    if s.projects:  # the zero point is subtracted there, and its products are added here
         s.made_zero = -s.made_zero
         pack_bytes(workload, &s.projected, d.projection_weights, d.projection_bias, s.made_zero, s.batch, layer.name, kernels)
     s.peepholes, s.normalization = rows_of(workload, d.peepholes, lanes), rows_of(workload, d.normalization, lanes)

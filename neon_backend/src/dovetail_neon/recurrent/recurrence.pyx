@@ -38,7 +38,8 @@ cdef int fill_matrices(Workload workload, acc_recurrence *s, object d, object na
         first, last = d.recurrent_weights[:2 * units], d.recurrent_weights[2 * units:]
         pack_floats(workload, &s.recurrent, first, None if own is None else own[:2 * units], s.batch, name, kernels)
         pack_floats(workload, &s.candidate, last, None if own is None else own[2 * units:], s.batch, name, kernels)
-    if d.projection_weights is not None:
+    s.projects = d.projection_weights is not None
+    if s.projects:
         pack_floats(workload, &s.projected, d.projection_weights, d.projection_bias, s.batch, name, kernels)
     s.peepholes = NULL if d.peepholes is None else keep(workload, d.peepholes)
     s.normalization = NULL if d.normalization is None else keep(workload, d.normalization)

@@ -55,8 +55,8 @@ cdef enum:
     SEVERAL = 1 << 22   # bytes of a load from which on blocks share large pages
     SMALL = 1 << 14     # bytes of a block that never does
     LARGE = 1 << 22     # bytes of one that has large pages of its own
-    LEAST_CHUNK = 1 << 23
-    MOST_CHUNK = 1 << 24
+    MIN_CHUNK_BYTES = 1 << 23
+    MAX_CHUNK_BYTES = 1 << 24
     MAX_FORMS = 8   # of the weights of a layer that are compared; further ones are not shared unless they come from the same array
 
 
@@ -117,7 +117,7 @@ cdef Block part_of_chunk(size_t nbytes):
     cdef Chunk chunk = loading.chunk()
     cdef size_t size, room = (nbytes + LINE - 1) // LINE * LINE + LINE    # some kernels read a line further
     if chunk is None or chunk.nbytes - chunk.used < room:
-        size = <size_t>LEAST_CHUNK if chunk is None else min(2 * chunk.nbytes, <size_t>MOST_CHUNK)
+        size = <size_t>MIN_CHUNK_BYTES if chunk is None else min(2 * chunk.nbytes, <size_t>MAX_CHUNK_BYTES)
         chunk = Chunk.__new__(Chunk)
         chunk.memory = map_pages(size)
         if chunk.memory == NULL:
