@@ -88,7 +88,7 @@ def model(operator):
 
 
 def take_for_a_moment():
-    """Return a task whose first number takes memory long enough to be seen, and not until it is killed for it."""
+    """Return a task whose first number takes too much, and ends before its child is killed."""
 
     def task(number, stage):
         if number == 0:
