@@ -95,6 +95,8 @@ OPERATORS = {
     ),
     "concat": Operator("Concat", lambda a, b: np.concatenate([a, b], 1), ((2, 3), (2, 4)), {"axis": 1}),
     "mean": Operator("ReduceMean", lambda x: x.mean((2, 3)), ((2, 5, 6, 7),), {"axes": [2, 3], "keepdims": 0}),
+    "global average": Operator("GlobalAveragePool", lambda x: x.mean((2, 3), keepdims=True), ((2, 5, 6, 7),)),
+    "global maximum": Operator("GlobalMaxPool", lambda x: x.max((2, 3), keepdims=True), ((2, 5, 6, 7),)),
     "transpose": Operator(
         "Transpose", lambda x: x.transpose(0, 2, 1), ((2, 5, 6),), {"perm": [0, 2, 1]}, schemes=(Scheme(0.04, 3),)
     ),

@@ -49,6 +49,9 @@ QDQ: dict[str, Any] = {
     "average pool": lambda n: n.pooling2d(quantized_input(n, "x", (1, 2, 6, 6), QY), "average", 3, name="core"),
     "max pool": lambda n: n.pooling2d(quantized_input(n, "x", (1, 2, 6, 6), QY), "max", 3, padding=1, name="core"),
     "global pool": lambda n: n.global_pooling(quantized_input(n, "x", (1, 2, 6, 6), QY), name="core"),
+    "global pool that changes the scale": lambda n: n.global_pooling(quantized_input(n, "x", (2, 3, 5, 7)), name="core"),
+    "global pool of pixels": lambda n: n.global_pooling(quantized_input(n, "x", (2, 5, 7, 3)), layout=NHWC, name="core"),
+    "greatest of an image": lambda n: n.global_pooling(quantized_input(n, "x", (2, 3, 5, 7)), "max", name="core"),
 }
 
 

@@ -78,8 +78,8 @@ def binary():
 def run_layer(direct, kernels):
     """Run the layer that `build(network, *slots)` makes, without a runtime; see `direct.py`.
 
-    A layer without a workload of its own runs as the private layers that it becomes, one after the
-    other.
+    A layer without a workload of its own, and those that it reads, run as the private layers that
+    they become, one after the other.
     """
 
     def execute(layer, feeds, cancel=False, **how):
@@ -98,7 +98,8 @@ def run_layer(direct, kernels):
             return execute(layer, feeds, **how)
         for number, slot in enumerate(layer.outputs):
             networks[0].output(slot, name=f"result {number}")
-        view = SubgraphView(networks[0], [layer])
+        computed = [one for one in networks[0] if not isinstance(one.descriptor, Input | Output | Constant)]
+        view = SubgraphView(networks[0], computed)
         graph = lower(view, kernels.lanes, kernels.precision)
         made = {}
         values = {inside.name: feeds[outside.layer.name] for inside, outside in zip(graph.inputs, view.inputs, strict=True)}

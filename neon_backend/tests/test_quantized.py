@@ -374,28 +374,6 @@ def test_global_pooling(run_layer, size, dtype):
     np.testing.assert_array_equal(found, expected)
 
 
-def nearest(x, rounding):
-    """Round to whole numbers."""
-    return np.rint(x) if rounding == "to_even" else np.copysign(np.floor(np.abs(x) + 0.5), x)
-
-
-@pytest.mark.parametrize("rounding", layers.TieRounding)
-@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-@pytest.mark.parametrize("count", [0, 1, 15, 16, 100, 1003])
-def test_to_integers_and_back(run_layer, count, dtype, rounding):
-    rng = np.random.default_rng(count)
-    quantization = Quantization.per_tensor(0.25, -11 if dtype is DType.INT8 else 7)
-    x = (rng.integers(-1200, 1200, count) / 32).astype(np.float32)  # many ties among them
-    x[:6] = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 0.0], np.float32)[: min(6, count)]
-    descriptor = layers.Quantize(dtype=dtype, quantization=quantization, rounding=rounding)
-    [found] = run_layer(lambda net, slot: net.add(descriptor, slot).output, x)
-    info = np.iinfo(dtype.numpy)
-    expected = nearest(np.where(np.isnan(x), 0, x.astype(np.float64)) / 0.25, rounding) + quantization.zero_point[0]
-    np.testing.assert_array_equal(found, np.clip(expected, info.min, info.max).astype(dtype.numpy))
-    [back] = run_layer(lambda net, slot: net.add(layers.Dequantize(quantization=quantization), slot).output, found)
-    np.testing.assert_array_equal(back, ((found.astype(np.float64) - quantization.zero_point[0]) * 0.25).astype(np.float32))
-
-
 # --- networks -------------------------------------------------------------------------------------
 
 

@@ -71,7 +71,9 @@ def compute_real(layer: Layer, inputs: list[Any]) -> Array:
     if isinstance(d, layers.Pooling2d):
         return pooled(d, x)
     if isinstance(d, layers.GlobalPooling):
-        return x.mean(d.layout.spatial_axes(x.ndim), keepdims=True)
+        return {"average": np.mean, "max": np.max}[d.function.value](x, d.layout.spatial_axes(x.ndim), keepdims=True)
+    if isinstance(d, layers.Reduce):
+        return {"mean": np.mean, "max": np.max}[d.function.value](x, d.reduced_axes(x.ndim), keepdims=d.keep_dims)
     if isinstance(d, layers.MatMul):
         return x @ np.asarray(inputs[1], np.float64)
     found = d.evaluate(layer.input_infos, [x])

@@ -171,6 +171,7 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
         "Attention": _attention,
         "Reorder": _fixed("layout of an image"),
         "ReorderQuantized": _fixed("layout of an image", "in bytes"),
+        "QuantizeImage": _fixed("quantization", "into an image in bytes"),
         "Join": _fixed("images side by side along their channels"),
         "Frame": _fixed("image with zeros around it"),
         "Interleave": _fixed("phases of a transposed convolution side by side"),

@@ -20,6 +20,8 @@ STRIPS = frozenset({"CpuAcc.Convolve", "CpuAcc.ConvolveFloat16", "CpuAcc.Depthwi
 """Kinds of which chains by strips are made."""
 MOVES = frozenset({"dovetail.Concat", "dovetail.Permute"})
 """Kinds with which copies end that may be joined to others."""
+ENTRIES = frozenset({"dovetail.Quantize", "CpuAcc.ReorderQuantized"})
+"""Kinds by which images come in that are computed in bytes."""
 
 
 def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
@@ -93,6 +95,10 @@ def _refine(graph: Graph, precision: str) -> None:
         from ..movement.joining import join_moves
 
         join_moves(graph)
+    if kinds >= ENTRIES:
+        from ..quantized.entering import join_entries
+
+        join_entries(graph)
 
 
 def _keep(lowering: Lowering, layer: Layer) -> None:

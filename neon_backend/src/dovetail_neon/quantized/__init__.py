@@ -15,6 +15,7 @@ WORKLOADS = {
     "CpuAcc.PoolQuantized": "pooling.create",
     "CpuAcc.PreluQuantized": "elements.create_prelu",
     "CpuAcc.ProductQuantized": "products.create",
+    "CpuAcc.QuantizeImage": "elements.create_entry",
     "CpuAcc.ReduceQuantized": "reduction.create",
     "CpuAcc.ReorderQuantized": "elements.create_reorder",
     "CpuAcc.SoftmaxQuantized": "softmax.create",

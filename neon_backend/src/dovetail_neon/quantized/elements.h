@@ -115,15 +115,15 @@ template <int count> INLINE void transpose_bytes(Bytes16 (&x)[count]) {
 }
 
 /* Planes of up to 4 channels become pixels of 4 bytes, 16 at a time. */
-INLINE void interleave_planes(const uint8_t *from, int64_t plane, int64_t channels, int64_t count, uint8_t sign, uint8_t *to) {
+template <int channels> INLINE void interleave(const uint8_t *from, int64_t plane, int64_t count, uint8_t sign, uint8_t *to) {
     for (int64_t p = 0; p < count; p += 16) {
         const int64_t here = lesser<int64_t>(16, count - p);
         Bytes16 x[4] = {};
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            if (i < channels && here == 16)
+        for (int i = 0; i < channels; i++) {
+            if (here == 16)
                 x[i] = load16(from + i * plane + p);
-            else if (i < channels)
+            else
                 __builtin_memcpy(&x[i], from + i * plane + p, (size_t)here);
             x[i] ^= sign;
         }
@@ -132,6 +132,15 @@ INLINE void interleave_planes(const uint8_t *from, int64_t plane, int64_t channe
             __builtin_memcpy(to + p * 4, x, sizeof(x));
         else
             __builtin_memcpy(to + p * 4, x, (size_t)here * 4);
+    }
+}
+
+static void interleave_planes(const uint8_t *from, int64_t plane, int64_t channels, int64_t count, uint8_t sign, uint8_t *to) {
+    switch (channels) {
+    case 1: return interleave<1>(from, plane, count, sign, to);
+    case 2: return interleave<2>(from, plane, count, sign, to);
+    case 3: return interleave<3>(from, plane, count, sign, to);
+    case 4: return interleave<4>(from, plane, count, sign, to);
     }
 }
 
@@ -188,6 +197,15 @@ INLINE int64_t open_gaps(const uint8_t *from, int64_t channels, int64_t count, u
     return p;
 }
 
+/* Pixels of up to 4 channels become pixels of 4 bytes. */
+INLINE void enter_pixels(const uint8_t *from, int64_t channels, int64_t count, uint8_t sign, uint8_t *to) {
+    if (channels == 4) {
+        copy_flipped(from, count * 4, sign, to);
+        return;
+    }
+    for (int64_t p = open_gaps(from, channels, count, sign, to); p < count; p++) copy_flipped(from + p * channels, channels, sign, to + p * 4);
+}
+
 template <bool to_image> static void reorder_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_reorder &r = *(const acc_quantized_reorder *)job->parameters;
@@ -202,11 +220,10 @@ template <bool to_image> static void reorder_bytes(int64_t begin, int64_t end, i
             const int64_t in_step = to_image ? r.channels : r.step, out_step = to_image ? r.step : r.channels;
             if (in_step == out_step)
                 copy_flipped(in + first * in_step, (last - first) * in_step, sign, out + first * out_step);
-            else {
-                int64_t p = first;
-                if (to_image && r.step == 4) p += open_gaps(in + p * in_step, r.channels, last - p, sign, out + p * 4);
-                for (; p < last; p++) copy_flipped(in + p * in_step, r.channels, sign, out + p * out_step);
-            }
+            else if (to_image && r.step == 4)
+                enter_pixels(in + first * in_step, r.channels, last - first, sign, out + first * 4);
+            else
+                for (int64_t p = first; p < last; p++) copy_flipped(in + p * in_step, r.channels, sign, out + p * out_step);
             continue;
         }
         if (to_image && r.step == 4) {
@@ -241,24 +258,71 @@ INLINE Integers nearest_integers(Vector x, bool away) {
 
 /* ONNX QuantizeLinear: x / scale rounded to nearest, plus the zero point, saturated; NaN becomes
  * the zero point. */
+struct Quantizing {
+    const Vector scale, low, high;
+    const int32_t zero;
+    const bool away;
+
+    explicit Quantizing(const acc_quantize &q)
+        : scale(broadcast(q.scale)), low(broadcast(least(q) - (float)q.zero)), high(broadcast(least(q) + 255.0f - (float)q.zero)),
+          zero(q.zero), away(q.away != 0) {}
+
+    INLINE_MEMBER void operator()(const float *in, int64_t count, Byte *out) const {
+        if (away)
+            run<true>(in, count, out);
+        else
+            run<false>(in, count, out);
+    }
+
+  private:
+    template <bool away> INLINE_MEMBER void run(const float *in, int64_t count, Byte *out) const {
+        for (int64_t at = 0; at < count; at += BLOCK) {
+            const int here = (int)lesser<int64_t>(BLOCK, count - at);
+            Integers y[BLOCK_VECTORS];
+#pragma GCC unroll 4
+            for (int v = 0; v < BLOCK_VECTORS; v++) {
+                const int part = here - v * LANES;
+                const Vector x = part >= LANES ? load(in + at + v * LANES) : part > 0 ? load_part(in + at + v * LANES, part) : zeros();
+                const Vector ratio = select(x == x, x / scale, zeros());
+                y[v] = nearest_integers(minimum(high, maximum(low, ratio)), away) + zero;
+            }
+            store_block(out + at, y, here);
+        }
+    }
+    static float least(const acc_quantize &q) { return q.is_signed ? -128.0f : 0.0f; }
+};
+
 static void quantize(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
-    const acc_quantize &q = *(const acc_quantize *)job->parameters;
-    const float least = q.is_signed ? -128.0f : 0.0f;
-    const Vector scale = broadcast(q.scale), low = broadcast(least - (float)q.zero), high = broadcast(least + 255.0f - (float)q.zero);
-    const float *in = (const float *)job->inputs[0];
-    Byte *out = (Byte *)job->outputs[0];
-    for (int64_t at = begin; at < end; at += BLOCK) {
-        const int count = (int)lesser<int64_t>(BLOCK, end - at);
-        Integers y[BLOCK_VECTORS];
-#pragma GCC unroll 4
-        for (int v = 0; v < BLOCK_VECTORS; v++) {
-            const int here = count - v * LANES;
-            const Vector x = here >= LANES ? load(in + at + v * LANES) : here > 0 ? load_part(in + at + v * LANES, here) : zeros();
-            const Vector ratio = select(x == x, x / scale, zeros());
-            y[v] = nearest_integers(minimum(high, maximum(low, ratio)), q.away != 0) + q.zero;
+    const Quantizing quantizing(*(const acc_quantize *)job->parameters);
+    quantizing((const float *)job->inputs[0] + begin, end - begin, (Byte *)job->outputs[0] + begin);
+}
+
+/* Floats become pixels of up to 4 channels: planes or pixels are quantized piece by piece into a
+ * near place, from which they are put in order. */
+static void quantize_image(int64_t begin, int64_t end, int32_t, void *arg) {
+    constexpr int64_t PIECE = 2048;
+    const acc_job *job = (const acc_job *)arg;
+    const acc_quantized_entry &entry = *(const acc_quantized_entry *)job->parameters;
+    const acc_quantized_reorder &r = entry.order;
+    const Quantizing quantizing(entry.quantize);
+    const uint8_t sign = r.flip ? 0x80 : 0;
+    Byte bytes[4 * PIECE + 64];
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t image = item / r.chunks, chunk = item % r.chunks, last = r.pixels * (chunk + 1) / r.chunks;
+        const float *in = (const float *)job->inputs[0] + image * r.pixels * r.channels;
+        uint8_t *out = (uint8_t *)job->outputs[0] + image * r.pixels * r.step;
+        for (int64_t p = r.pixels * chunk / r.chunks; p < last; p += PIECE) {
+            const int64_t count = lesser(PIECE, last - p);
+            if (r.channels_last) {
+                quantizing(in + p * r.channels, count * r.channels, bytes);
+                enter_pixels((const uint8_t *)bytes, r.channels, count, sign, out + p * 4);
+            } else {
+                for (int64_t channel = 0; channel < r.channels; channel++)
+                    quantizing(in + channel * r.pixels + p, count, bytes + channel * PIECE);
+                interleave_planes((const uint8_t *)bytes, PIECE, r.channels, count, sign, out + p * 4);
+            }
         }
-        store_block(out + at, y, count);
     }
 }
 

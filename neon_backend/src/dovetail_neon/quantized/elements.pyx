@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from dovetail.abi cimport dovetail_body
-from dovetail_neon.quantized.parameters cimport acc_quantize, acc_quantized_kernels, acc_quantized_reorder
+from dovetail_neon.quantized.parameters cimport acc_quantize, acc_quantized_entry, acc_quantized_kernels, acc_quantized_reorder
 from dovetail_neon.quantized.parameters cimport acc_quantized_prelu, acc_quantized_sum, acc_quantized_table
 from dovetail_neon.quantized.requantization cimport BLOCK, shift_of
 from dovetail_neon.quantized.scales cimport fixed_point
@@ -77,21 +77,48 @@ def create_map(layer, Kernels kernels):
     return workload.capsule()
 
 
+cdef int fill_order(acc_quantized_reorder *r, object image, bint channels_last, bint is_signed, Kernels kernels) except -1:
+    """Describe between which layouts elements of a type go, and how they are shared out."""
+    r.images, r.channels, height, width = image
+    r.pixels = height * width
+    r.step = pixel_bytes(r.channels)
+    r.channels_last = channels_last or r.pixels == 1
+    r.flip = is_signed != bool(kernels.quantized.is_signed)
+    r.chunks = max(1, min(32, r.pixels // 256), r.pixels // LONG_PLANE)
+    return 0
+
+
 def create_reorder(layer, Kernels kernels):
     """Return the workload of a `ReorderQuantized`."""
     d, info = layer.descriptor, layer.output.info
     cdef Workload workload = new_workload(sizeof(acc_quantized_reorder), 1, 1)
     cdef acc_quantized_reorder *r = <acc_quantized_reorder *>workload.state.parameters
-    r.images, r.channels, height, width = d.image
-    r.pixels = height * width
-    r.step = pixel_bytes(r.channels)
-    r.channels_last = d.channels_last
-    r.flip = info.dtype.is_signed != bool(kernels.quantized.is_signed)
-    r.chunks = max(1, min(32, r.pixels // 256), r.pixels // LONG_PLANE)
+    fill_order(r, d.image, d.channels_last, info.dtype.is_signed, kernels)
     nanoseconds = r.images * r.pixels * r.channels * 0.1
     body = kernels.quantized.from_image if info.opaque is None else kernels.quantized.to_image
     workload.phase(body, r.images * r.chunks, nanoseconds)
     return workload.capsule()
+
+
+def create_entry(layer, Kernels kernels):
+    """Return the workload of a `QuantizeImage`."""
+    d = layer.descriptor
+    cdef Workload workload = new_workload(sizeof(acc_quantized_entry), 1, 1)
+    cdef acc_quantized_entry *entry = <acc_quantized_entry *>workload.state.parameters
+    fill_order(&entry.order, d.image, d.channels_last, layer.output.info.dtype.is_signed, kernels)
+    fill_quantize(&entry.quantize, d.quantization, layer.output.info.dtype, d.rounding)
+    workload.phase(
+        kernels.quantized.quantize_image, entry.order.images * entry.order.chunks,
+        entry.order.images * entry.order.pixels * entry.order.channels * 0.2)
+    return workload.capsule()
+
+
+cdef int fill_quantize(acc_quantize *q, object quantization, object integers, object rounding) except -1:
+    """Describe how floats become integers of a type, or those floats again."""
+    q.scale, q.zero = quantization.scale[0], quantization.zero_point[0]
+    q.is_signed = integers.is_signed
+    q.away = rounding is TieRounding.AWAY_FROM_ZERO
+    return 0
 
 
 def create_quantize(layer, Kernels kernels):
@@ -99,12 +126,9 @@ def create_quantize(layer, Kernels kernels):
     d = layer.descriptor
     cdef const acc_quantized_kernels *table = kernels.quantized
     cdef Workload workload = new_workload(sizeof(acc_quantize), 1, 1)
-    cdef acc_quantize *q = <acc_quantize *>workload.state.parameters
     into = layer.output.info.dtype.is_integer
     integers = layer.output.info.dtype if into else layer.inputs[0].info.dtype
-    q.scale, q.zero = d.quantization.scale[0], d.quantization.zero_point[0]
-    q.is_signed = integers.is_signed
-    q.away = into and d.rounding is TieRounding.AWAY_FROM_ZERO
+    fill_quantize(<acc_quantize *>workload.state.parameters, d.quantization, integers, d.rounding if into else None)
     count = layer.output.info.elements
     if integers.itemsize == 1:
         workload.phase(table.quantize if into else table.dequantize, count, count * 0.3, 64)

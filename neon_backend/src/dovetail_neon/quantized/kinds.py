@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dovetail import PrivateLayer
+from dovetail import PrivateLayer, Quantization
 from dovetail.graph.descriptor import descriptor_class
+from dovetail.layers import TieRounding
 
 from ..arrays import Floats, Ints, Whole
 from ..geometry.layouts import Image
@@ -157,6 +158,17 @@ class ReorderQuantized(PrivateLayer, kind="CpuAcc.ReorderQuantized"):
 
     image: Image
     channels_last: bool
+
+
+@descriptor_class
+class QuantizeImage(PrivateLayer, kind="CpuAcc.QuantizeImage"):
+    """Float32 images of up to 4 channels, quantized to images in bytes."""
+
+    image: Image
+    channels_last: bool
+    """Of the floats."""
+    quantization: Quantization
+    rounding: TieRounding
 
 
 @descriptor_class

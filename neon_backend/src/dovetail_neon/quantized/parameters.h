@@ -244,6 +244,12 @@ typedef struct {
     int32_t away;                   /* round ties away from zero, else to even */
 } acc_quantize;
 
+/* Floats of plain tensors become images whose pixels have 4 bytes. Range: as of a reordering. */
+typedef struct {
+    acc_quantized_reorder order;
+    acc_quantize quantize;
+} acc_quantized_entry;
+
 typedef struct {
     const char *name;
     int32_t is_signed;              /* of bytes inside */
@@ -269,6 +275,7 @@ typedef struct {
     dovetail_body to_image;
     dovetail_body from_image;
     dovetail_body quantize;
+    dovetail_body quantize_image;
     dovetail_body dequantize;
     dovetail_body quantize_shorts;
     dovetail_body dequantize_shorts;

@@ -186,6 +186,10 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t is_signed
         int32_t away
 
+    ctypedef struct acc_quantized_entry:
+        acc_quantized_reorder order
+        acc_quantize quantize
+
     ctypedef void (*acc_pack)(
         const int16_t *weights, int64_t filter_step, int64_t tap_step, int64_t channel_step, int64_t first, int64_t filters,
         int64_t blocks, int64_t taps, int64_t channels, char *packed, acc_packing *packing) noexcept nogil
@@ -222,6 +226,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         dovetail_body to_image
         dovetail_body from_image
         dovetail_body quantize
+        dovetail_body quantize_image
         dovetail_body dequantize
         dovetail_body quantize_shorts
         dovetail_body dequantize_shorts

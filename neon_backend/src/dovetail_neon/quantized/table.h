@@ -50,6 +50,7 @@ static const acc_quantized_kernels quantized_kernels = {
     reorder_bytes<true>,
     reorder_bytes<false>,
     quantize,
+    quantize_image,
     dequantize,
     quantize_shorts,
     dequantize_shorts,

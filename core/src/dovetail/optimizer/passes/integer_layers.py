@@ -25,7 +25,7 @@ from ...layers import (
 from ..annotation import Annotation, Home
 from ..rewriting import merged_sources, only_consumer, prune, quantized_constant
 from .base import Pass
-from .integer_operands import EIGHT_BIT, Weighted, farthest, filter_axis, integer_images, stored_weights
+from .integer_operands import EIGHT_BIT, Weighted, as_reduction, farthest, filter_axis, integer_images, stored_weights
 
 _CLAMPS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)
 
@@ -34,7 +34,8 @@ class IntegerLayers(Pass):
     """Turn Dequantize -> layer -> Quantize into one layer on int8 or uint8.
 
     `integer_operands` says which kinds have a form on integers. A product of matrices, one of them
-    stored, becomes a fully connected layer.
+    stored, becomes a fully connected layer; a pooling of whole images that changes the scale, a
+    reduction.
 
     Quantization then stands on the slots, as TensorFlow Lite has it: a layer is quantized if, and
     only if, its slots say so. The result differs from the literal execution in float32 by at most 1
@@ -102,6 +103,9 @@ class IntegerLayers(Pass):
                 return None
             constants += found
             descriptor = FullyConnected() if isinstance(descriptor, MatMul) else descriptor
+        reduction = as_reduction(core)
+        if reduction is not None and images[0].known_info.quantization != quantize.quantization:
+            descriptor = reduction
         if len(chain) > 1 and isinstance(chain[1].descriptor, Activation):
             clamp = chain[1].descriptor
             descriptor = replace(

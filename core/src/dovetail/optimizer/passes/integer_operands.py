@@ -44,6 +44,7 @@ _ONE_OPERAND = (Activation, ElementwiseUnary)
 _SCALED_OPERATIONS = (BinaryOperation.ADD, BinaryOperation.SUB, BinaryOperation.MUL)
 _EXTREMES = (BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM)
 _REDUCTIONS = (ReduceFunction.SUM, ReduceFunction.MEAN, ReduceFunction.MAX, ReduceFunction.MIN)
+_AS_REDUCTION = {PoolingFunction.AVERAGE: ReduceFunction.MEAN, PoolingFunction.MAX: ReduceFunction.MAX}
 _MOVES = (
     Reshape,
     ExpandDims,
@@ -73,9 +74,22 @@ def integer_images(core: Layer, quantize: Quantize) -> list[tuple[OutputSlot, Qu
     known = [image for image in images if image is not None]
     if len(known) < count:
         return None
-    if _keeps_meaning(core.descriptor) and any(meaning != quantize.quantization for _, meaning in known):
-        return None  # so is a change of scale
+    changes = any(meaning != quantize.quantization for _, meaning in known)
+    if changes and _keeps_meaning(core.descriptor) and as_reduction(core) is None:
+        return None
     return known
+
+
+def as_reduction(core: Layer) -> Reduce | None:
+    """Return the reduction that a pooling of whole images is: of integers it may change the scale.
+
+    Returns None of other layers.
+    """
+    descriptor, source = core.descriptor, core.inputs[0].source
+    if not isinstance(descriptor, GlobalPooling) or descriptor.function not in _AS_REDUCTION or source is None:
+        return None
+    axes = descriptor.layout.spatial_axes(source.known_info.rank)
+    return Reduce(function=_AS_REDUCTION[descriptor.function], axes=tuple(axes), keep_dims=True)
 
 
 def stored_weights(core: Layer, descriptor: Descriptor) -> tuple[Layer, Quantization] | None:
