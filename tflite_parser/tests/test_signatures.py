@@ -62,6 +62,25 @@ def test_an_end_that_is_not_named_whole_keeps_the_names_of_its_tensors(inputs, o
     assert names(model) == expected
 
 
+def test_results_that_share_a_tensor_have_a_name_each():
+    model = of_two()
+    graph = model.main
+    graph.operator("MUL", [0, 1], [graph.output(graph.tensor("s", np.float32, (3,)))], {})
+    graph.output(2)
+    model.signature("serving_default", {"a": 0, "b": 1}, {"minus": 2, "times": 3, "again": 2})
+    assert names(model) == (["a", "b"], ["minus", "times", "again"])
+    found = run(model, {"a": A, "b": B})
+    for name, expected in (("minus", A - B), ("times", A * B), ("again", A - B)):
+        np.testing.assert_array_equal(found[name], expected)
+
+
+def test_results_whose_tensors_are_named_otherwise_keep_the_names_of_these():
+    model = of_two()
+    model.main.output(2)
+    model.signature("serving_default", {"a": 0, "b": 1}, {"minus": 2, "of an input": 0})
+    assert names(model) == (["a", "b"], ["r", "r_output"])
+
+
 def test_a_name_that_two_inputs_share_is_nobodys():
     model = of_two()
     model.signature("serving_default", {"a": 0, "b": 1}, {"y": 2})

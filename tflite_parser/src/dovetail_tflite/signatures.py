@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from dovetail import ErrorCode, ModelError
 from dovetail.ground.records import NamedTuple
@@ -20,13 +21,13 @@ class Entry(NamedTuple):
 
     Attributes:
         subgraph: Its number.
-        inputs: Names of its inputs by the numbers of their tensors; empty where these keep theirs.
+        inputs: Names of its inputs in their order; empty where their tensors keep theirs.
         outputs: Names of its outputs, the same way.
     """
 
     subgraph: int
-    inputs: Mapping[int, str]
-    outputs: Mapping[int, str]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
 
 
 def entry_of(file: ModelFile, key: str | None) -> Entry:
@@ -46,7 +47,7 @@ def entry_of(file: ModelFile, key: str | None) -> Entry:
     if key is not None:
         return _entry(file, _named(file, found, key))
     first = [signature for signature in found if signature.number("subgraph_index") == 0]
-    return _entry(file, first[0]) if len(first) == 1 else Entry(0, {}, {})
+    return _entry(file, first[0]) if len(first) == 1 else Entry(0, (), ())
 
 
 def _named(file: ModelFile, signatures: Sequence[Table], key: str) -> Table:
@@ -69,12 +70,19 @@ def _entry(file: ModelFile, signature: Table) -> Entry:
     return Entry(number, *(_names(signature, subgraph, end) for end in ("inputs", "outputs")))
 
 
-def _names(signature: Table, subgraph: Table, end: str) -> Mapping[int, str]:
-    """Return the names of one end, if each of its tensors has just one, and no two the same."""
+def _names(signature: Table, subgraph: Table, end: str) -> Sequence[str]:
+    """Return the names of one end, if each of its places has just one, and no two the same.
+
+    Converters let two results that are equal be one tensor, which then has a name for each place.
+    """
     maps = signature.tables(end)
-    tensors = subgraph.numbers(end)
-    if len(maps) != len(tensors):
-        return {}
-    names = {maps[index].number("tensor_index"): maps[index].text("name") for index in range(len(maps))}
-    is_whole = set(names) == set(tensors) and len(names) == len(tensors)
-    return names if is_whole and all(names.values()) and len(set(names.values())) == len(names) else {}
+    places = subgraph.numbers(end)
+    if len(maps) != len(places):
+        return ()
+    left: dict[int, list[str]] = {}
+    for index in reversed(range(len(maps))):
+        left.setdefault(maps[index].number("tensor_index"), []).append(maps[index].text("name"))
+    if Counter(places) != {number: len(names) for number, names in left.items()}:
+        return ()
+    names = [left[number].pop() for number in places]
+    return names if all(names) and len(set(names)) == len(names) else ()

@@ -103,10 +103,11 @@ class Translation:
     def _add_inputs(self, scope: Scope) -> None:
         numbers = scope.table.numbers("inputs")
         budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
+        named = self._entry.inputs or [""] * len(numbers)
         for place, number in enumerate(numbers):
             try:
                 tensor = self._tensor(scope, number)
-                wanted = self._entry.inputs.get(number) or tensor.name or f"input_{place}"
+                wanted = named[place] or tensor.name or f"input_{place}"
                 name = self._network.unique_name(wanted)
                 if number in scope.values:
                     raise self._malformed(f"has tensor {name!r} as two inputs")
@@ -119,10 +120,11 @@ class Translation:
         found = []
         numbers = scope.table.numbers("outputs")
         budget().take_layers(len(numbers), f"subgraph {scope.index} of {self._file.origin}")
+        named = self._entry.outputs or [""] * len(numbers)
         for place, number in enumerate(numbers):
             slot = self._slot(scope, number, f"output {place}")
             name = scope.known[number].name if number in scope.known else ""
-            found.append((self._entry.outputs.get(number) or name or f"output_{place}", slot))
+            found.append((named[place] or name or f"output_{place}", slot))
         if self._unsupported:
             return
         if not found:
