@@ -115,6 +115,14 @@ def test_integers_that_are_not_positive(operator: str) -> None:
     assert steps_apart(found[3:], expected, (0.05, 0)) <= 0.51
 
 
+def test_inverse_roots_are_rounded_twice() -> None:
+    """Of 189 the result is 62.498, and 63 by the reference kernel of LiteRT 2.3.0."""
+    x = np.asarray([-128, -127, -24, 44, 96, -20, 61, 5, -10], np.int8)
+    mine, theirs = (0.0017373749287799, -128), (0.009160761721432209, -128)
+    (found,) = run("RSQRT", [Held(x, mine)], [Stated(np.int8, x.shape, theirs)], version=2)
+    assert found.tolist() == [127, 127, 127, 72, 47, 124, 63, 99, 113]
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
 def test_magnitudes_and_roots_of_integers(dtype: type) -> None:
     """Roots are cut off, as TensorFlow Lite cuts them, not rounded."""
@@ -128,7 +136,7 @@ def test_magnitudes_and_roots_of_integers(dtype: type) -> None:
     assert -1e-4 < missing.min() <= missing.max() < 1 + 1e-4
 
 
-@pytest.mark.parametrize("operator", ["ABS", "SQRT", "QUANTIZE"])
+@pytest.mark.parametrize("operator", ["ABS", "SQRT", "RSQRT", "QUANTIZE"])
 def test_zero_points_beyond_the_type(operator: str) -> None:
     for mine, theirs in (((0.5, 300), (0.25, 0)), ((0.5, 0), (0.25, -129)), ((0.5, 2**62), (0.25, 0))):
         data, _ = made(operator, [Held(np.ones(2, np.int8), mine)], [Stated(np.int8, (2,), theirs)], version=2)

@@ -22,6 +22,8 @@ from .fixed_point import Whole, multiplied
 _MOST_BITS = 16
 _FAR = 1 << 17
 """Beyond every integer of 16 bits."""
+_PLACES = 20
+"""Binary places of the inverse of a root."""
 
 
 def has_table(call: Call, x: OutputSlot) -> bool:
@@ -95,6 +97,20 @@ def roots(call: Call, x: OutputSlot) -> Whole:
         numbers = np.sqrt(np.float32(mine) * np.maximum(_centered(call, x), 0).astype(np.float32)) / np.float32(theirs)
     found: Whole = np.trunc(np.minimum(numbers, _FAR)).astype(np.int64) + zero
     return found
+
+
+def inverse_roots(call: Call, x: OutputSlot) -> Whole:
+    """Return the inverse of the root of each integer of a slot's type (RsqrtEvalQuantized).
+
+    The inverse of the root of the integer itself is rounded to 20 binary places first. Those that
+    have none give the greatest integer.
+    """
+    mine, theirs, zero = _scales(call, x)
+    value = _centered(call, x)
+    with np.errstate(over="ignore", divide="ignore"):
+        factor = float(np.float32(1) / (np.sqrt(np.float32(mine)) * np.float32(theirs)))
+    places = np.floor((1 << _PLACES) / np.sqrt(np.maximum(value, 1)) + 0.5).astype(np.int64)
+    return np.where(value > 0, multiplied(places, math.ldexp(factor, -_PLACES)) + zero, _FAR)
 
 
 def _ratio(mine: float, theirs: float) -> float:

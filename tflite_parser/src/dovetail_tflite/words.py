@@ -50,9 +50,34 @@ def are_words(call: Call, x: OutputSlot) -> bool:
 
 
 def tabulated(function: Callable[[Reals], Reals], mine: Quantization, theirs: Quantization) -> Whole:
-    """Return the results of a function that is interpolated (LUTPopulate of lite/kernels)."""
+    """Return the results of a function that is interpolated (LUTPopulate of lite/kernels).
+
+    Args:
+        function: From float32 to float32, rounded once: where NumPy's functions of float32 are off
+            by a bit, a sample may be off by a step, and with it what is interpolated from it.
+        mine: Of what it reads.
+        theirs: Of its result.
+    """
     samples = _samples(function, np.float32(mine.scale[0]), mine.zero_point[0], np.float32(theirs.scale[0]))
     return _interpolated(samples)
+
+
+def exponentials(x: Reals) -> Reals:
+    """Return the exponential function of float32."""
+    return np.exp(x.astype(np.float64)).astype(np.float32)
+
+
+def erf_gelu(x: Reals) -> Reals:
+    """Return the Gaussian error linear unit of float32 (reference_ops::GeluTransform)."""
+    places = (x * -np.float32(math.sqrt(0.5))).tolist()
+    return np.float32(0.5) * x * np.asarray([math.erfc(place) for place in places], np.float32)
+
+
+def tanh_gelu(x: Reals) -> Reals:
+    """Return its approximation by tanh (reference_ops::GeluTransformApproximate)."""
+    slope, cubic = np.float32(math.sqrt(2 / math.pi)), np.float32(0.044715)
+    places = slope * (x + cubic * x * x * x)
+    return np.float32(0.5) * x * (1 + np.tanh(places.astype(np.float64)).astype(np.float32))
 
 
 def sigmoid_table(scale: float) -> Whole:

@@ -10,7 +10,7 @@ from dovetail.layers import Activation, ActivationFunction, Prelu, Softmax
 from ..call import Call
 from ..registry import operator
 from ..tables import add_table, clamped, rescaled
-from ..words import add_softmax, are_words, sigmoid_table, tanh_table
+from ..words import add_softmax, are_words, erf_gelu, sigmoid_table, tabulated, tanh_gelu, tanh_table
 
 _CLAMPS = {
     "RELU": Activation(function=ActivationFunction.RELU),
@@ -63,8 +63,12 @@ def leaky_relu(call: Call) -> OutputSlot:
 def gelu(call: Call) -> OutputSlot:
     """Translate a Gaussian error linear unit, exact or by tanh."""
     by_tanh = call.has_options() and call.option("approximate")
+    x = call.input(0)
+    mine, theirs = call.quantization_of(x), call.outputs[0].quantization
+    if mine is not None and theirs is not None and are_words(call, x):
+        return add_table(call, x, tabulated(tanh_gelu if by_tanh else erf_gelu, mine, theirs))
     function = ActivationFunction.GELU_TANH if by_tanh else ActivationFunction.GELU
-    return call.add_fixed(Activation(function=function), call.input(0))
+    return call.add_fixed(Activation(function=function), x)
 
 
 @operator("PRELU")

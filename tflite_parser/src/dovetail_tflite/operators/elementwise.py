@@ -23,8 +23,8 @@ from dovetail.layers import (
 
 from ..call import Call
 from ..registry import operator
-from ..tables import add_table, has_table, magnitudes, roots
-from ..words import Reals, are_words, tabulated
+from ..tables import add_table, has_table, inverse_roots, magnitudes, roots
+from ..words import Reals, are_words, exponentials, tabulated
 
 _ARITHMETIC = {
     "ADD": BinaryOperation.ADD,
@@ -201,7 +201,7 @@ def exponential(call: Call) -> OutputSlot:
     x = call.input(0)
     mine, theirs = call.quantization_of(x), call.outputs[0].quantization
     if mine is not None and theirs is not None and are_words(call, x):
-        return add_table(call, x, tabulated(np.exp, mine, theirs))
+        return add_table(call, x, tabulated(exponentials, mine, theirs))
     return call.add_fixed(ElementwiseUnary(operation=UnaryOperation.EXP), x)
 
 
@@ -212,6 +212,8 @@ def unary_of_positives(call: Call) -> OutputSlot:
     mine, theirs = call.quantization_of(x), call.outputs[0].quantization
     if mine is not None and theirs is not None and are_words(call, x):
         return add_table(call, x, tabulated(partial(_of_positives, call.op, theirs.scale[0]), mine, theirs))
+    if call.op == "RSQRT" and has_table(call, x):
+        return add_table(call, x, inverse_roots(call, x))
     if mine is not None:
         x = call.applied(Activation(function=ActivationFunction.RELU), x, "positive")
     return call.add_fixed(ElementwiseUnary(operation=_OF_POSITIVES[call.op]), x)
@@ -220,7 +222,8 @@ def unary_of_positives(call: Call) -> OutputSlot:
 def _of_positives(op: str, scale: float, x: Reals) -> Reals:
     """Compute a function whose limit at zero, the range of 16 bits of a scale, holds below, too."""
     limit, known = (-0x8000 if op == "LOG" else 0x7FFF) * scale, np.where(x > 0, x, 1)
-    return np.where(x > 0, np.log(known) if op == "LOG" else 1 / np.sqrt(known), x.dtype.type(limit))
+    found = np.log(known.astype(np.float64)).astype(x.dtype) if op == "LOG" else 1 / np.sqrt(known)
+    return np.where(x > 0, found, x.dtype.type(limit))
 
 
 @operator("SQUARE")
