@@ -44,6 +44,42 @@ def test_streams_do_not_mix():
         assert (net.run(ones())["y"] == 2).all()
 
 
+def test_a_network_without_states_takes_the_same_calls():
+    network = Network("plain")
+    network.output(network.relu(network.input("x", (2, 3))), "y")
+    with dovetail.load(network, "CpuRef") as net:
+        net.reset_state()
+        state = net.new_state()
+        assert state.values == net.state.values == {}
+        for found in (net.run(ones(), state=state), net.submit(ones(), state=state).result()):
+            assert (found["y"] == 1).all()
+        assert list(net.run(ones(), outputs=["y"], state=state)) == ["y"]
+
+
+@pytest.mark.parametrize("outputs", [None, ["y"]])
+def test_a_state_of_something_else_is_refused(outputs):
+    plain = Network("plain")
+    plain.output(plain.relu(plain.input("x", (2, 3))), "y")
+    with dovetail.load(running_sum(), "CpuRef") as net, dovetail.load(plain, "CpuRef") as other:
+        for one, state, said in (
+            (net, other.new_state(), "network 'plain' was given, which remembers nothing"),
+            (other, net.new_state(), "network 'running sum' was given, which remembers 'total'"),
+            (net, 3, "'int' is no state"),
+            (other, "total", "'str' is no state"),
+        ):
+            with pytest.raises(InputError, match=said) as caught:
+                one.run(ones(), outputs=outputs, state=state)
+            assert caught.value.code == ErrorCode.INPUT_NAME
+            assert "new_state()" in caught.value.hint
+
+
+def test_a_state_serves_each_network_that_remembers_the_same():
+    with dovetail.load(running_sum(), "CpuRef") as net, dovetail.load(running_sum(), "CpuRef") as twin:
+        state = net.new_state()
+        net.run(ones(), state=state)
+        assert (twin.run(ones(), state=state)["y"] == 4).all()
+
+
 def test_an_initial_value_is_read_first():
     with dovetail.load(running_sum(initial=np.full((2, 3), 5, np.float32)), "CpuRef") as net:
         assert (net.run(ones())["y"] == 12).all()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..graph.descriptor import Array
+from .network_state import NetworkState
 from .plans import Plan
 
 _Result = TypeVar("_Result")
@@ -21,7 +22,12 @@ class NetworkRunner:
     _planner: int
     _name: str
     def run(
-        self, feeds: Mapping[str, Any], *, timeout: float | None = None, outputs: Sequence[str] | None = None
+        self,
+        feeds: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        outputs: Sequence[str] | None = None,
+        state: NetworkState | None = None,
     ) -> dict[str, Array]: ...
     def __call__(self, x: Any, *, timeout: float | None = None, outputs: Sequence[str] | None = None) -> Any: ...
     def _run_for(self, feeds: Any, outputs: Sequence[str], timeout: float | None, **others: Any) -> dict[str, Array]: ...

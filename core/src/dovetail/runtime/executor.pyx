@@ -83,7 +83,7 @@ cdef class NetworkRunner:
     def __dealloc__(self):
         PyMem_RawFree(self._callers)
 
-    def run(self, feeds, *, timeout=None, outputs=None):
+    def run(self, feeds, *, timeout=None, outputs=None, state=None):
         """Run the network once.
 
         Args:
@@ -93,6 +93,8 @@ cdef class NetworkRunner:
             timeout: Seconds; the run ends within 200 ms after.
             outputs: Names of what to return, instead of all outputs: of outputs, and of tensors
                 from the inside; see `with_outputs`. Its first use for these names makes a plan.
+            state: The stream that the run belongs to, from `new_state`; default that of the network
+                itself. It matters to networks that remember.
 
         Returns:
             A fresh array by output name, in the order of `outputs`.
@@ -103,6 +105,8 @@ cdef class NetworkRunner:
             RunError: A step failed, or the network was unloaded.
             DovetailError: The network with these outputs cannot be made; see `with_outputs`.
         """
+        if state is not None:
+            self._check_state(state)
         if outputs is not None:
             return self._run_chosen(feeds, outputs, timeout)
         cdef dict results

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..contract.backend_id import BackendRequest
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
+    from .network_state import NetworkState
     from .profile import Profile
 
 _log = Log("dovetail")
@@ -190,11 +191,43 @@ class LoadedNetwork(NetworkRunner):
     # -- running -----------------------------------------------------------------------------------
 
     def submit(
-        self, feeds: Mapping[str, Any], *, timeout: float | None = None, outputs: Sequence[str] | None = None
+        self,
+        feeds: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        outputs: Sequence[str] | None = None,
+        state: NetworkState | None = None,
     ) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         self._check_open()
-        return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs)
+        return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs, state=state)
+
+    @property
+    def state(self) -> NetworkState:
+        """The state that runs use which are given none; empty as that of `new_state`."""
+        return self.new_state()
+
+    def new_state(self) -> NetworkState:
+        """Return a state for another stream of runs, at its beginning.
+
+        It is empty where the network remembers nothing.
+        """
+        from .network_state import NetworkState
+
+        return NetworkState(self.name, {}, {})
+
+    def reset_state(self) -> None:
+        """Forget all runs, which a network that remembers nothing has done already.
+
+        Raises:
+            RunError: A run is using the state (`STATE_IN_USE`).
+        """
+
+    def _check_state(self, state: NetworkState) -> None:
+        """Refuse what is no state of a network that remembers as much as this one."""
+        from .network_state import check_fits
+
+        check_fits(state, self.new_state())
 
     def _check_open(self) -> None:
         if self._closed:

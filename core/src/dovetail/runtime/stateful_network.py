@@ -2,105 +2,20 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..graph.descriptor import Array
-from ..ground.errors import ErrorCode, GraphError, InputError, RunError
-from .callers_arrays import check_names, checked_array
+from ..ground.errors import ErrorCode, GraphError, InputError
+from .callers_arrays import check_names
 from .loaded_network import LoadedNetwork
+from .network_state import NetworkState, check_fits
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from ..graph.state import State
     from ..optimizer.optimized import TensorSpec
     from .executor import Binding
-
-
-class NetworkState:
-    """What a network remembers of one stream of runs; made by `StatefulNetwork.new_state`.
-
-    A run that fails leaves it as it was. One run uses it at a time.
-    """
-
-    __slots__ = ("_busy", "_initial", "_name", "_specs", "_values")
-
-    def __init__(self, name: str, specs: Mapping[str, TensorSpec], initial: Mapping[str, Array | None]) -> None:
-        self._name = name
-        self._specs = specs
-        self._initial = initial
-        self._values: dict[str, Array] = {}
-        self._busy = threading.Lock()
-
-    def reset(self) -> None:
-        """Forget all runs: the next one reads the initial values.
-
-        Raises:
-            RunError: A run is using it (`STATE_IN_USE`).
-        """
-        with self._in_use():
-            self._values = {}
-
-    @property
-    def values(self) -> dict[str, Array]:
-        """Copies of the values by name; those that no run has written yet are left out."""
-        return {name: value.copy() for name, value in self._values.items()}
-
-    def set(self, values: Mapping[str, Any]) -> None:
-        """Replace values by name, such as those that `values` gave before.
-
-        Raises:
-            InputError: A name, type or shape does not fit; nothing is replaced.
-            RunError: A run is using it (`STATE_IN_USE`).
-        """
-        unknown = [str(name) for name in values if name not in self._specs]
-        if unknown:
-            raise InputError(
-                f"network {self._name!r} has no state {', '.join(map(repr, unknown))}",
-                code=ErrorCode.INPUT_NAME,
-                hint=f"its states are {', '.join(map(repr, self._specs))}",
-            )
-        symbols: dict[str, int] = {}
-        taken = {name: np.array(checked_array(self._specs[name], value, symbols)) for name, value in values.items()}
-        with self._in_use():
-            self._values = {**self._values, **taken}
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        if not self._busy.acquire(blocking=False):
-            raise RunError(
-                f"network {self._name!r}: another run is using this state",
-                code=ErrorCode.STATE_IN_USE,
-                hint="give each stream a state of its own: net.run(feeds, state=net.new_state())",
-            )
-        try:
-            yield
-        finally:
-            self._busy.release()
-
-    def _fed(self, symbols: Mapping[str, int]) -> dict[str, Array]:
-        """Return the value of each state; sizes of those that were never written come by symbol."""
-        return {name: self._values[name] if name in self._values else self._first(name, symbols) for name in self._specs}
-
-    def _first(self, name: str, symbols: Mapping[str, int]) -> Array:
-        initial, spec = self._initial[name], self._specs[name]
-        if initial is not None:
-            return initial
-        shape = [size if isinstance(size, int) else symbols.get(size) for size in spec.shape]
-        if None in shape:
-            raise InputError(
-                f"network {self._name!r}: the inputs do not tell the sizes of state {name!r} of shape {list(spec.shape)}",
-                code=ErrorCode.INPUT_SHAPE,
-                hint="load it with shapes={...}",
-            )
-        zero = spec.quantization.zero_point[0] if spec.quantization is not None else 0
-        return np.full([size or 0 for size in shape], zero, spec.dtype.numpy)
 
 
 class StatefulNetwork(LoadedNetwork):
@@ -185,7 +100,10 @@ class StatefulNetwork(LoadedNetwork):
             RunError: Another run is using the state (`STATE_IN_USE`), a step failed, or the network
                 was unloaded.
         """
-        stream = self._state if state is None else state
+        stream = self._state
+        if state is not None:
+            check_fits(state, stream)
+            stream = state
         if outputs is not None:
             return self._call(partial(self._run_for, feeds, outputs, timeout, state=stream))
         given = self._as_dict(feeds)
@@ -194,18 +112,6 @@ class StatefulNetwork(LoadedNetwork):
             results: dict[str, Array] = super().run({**given, **stream._fed(self._sizes(given))}, timeout=timeout)
             stream._values = {one.name: results.pop(one.output) for one in self._states.values()}
         return results
-
-    def submit(
-        self,
-        feeds: Mapping[str, Any],
-        *,
-        timeout: float | None = None,
-        outputs: Sequence[str] | None = None,
-        state: NetworkState | None = None,
-    ) -> Future[dict[str, Array]]:
-        """Run on a thread of the runtime; returns a future of what `run` returns."""
-        self._check_open()
-        return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs, state=state)
 
     def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
         """Refuse: a binding has fixed arrays, and a state is another array after each run.
