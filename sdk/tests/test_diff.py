@@ -388,6 +388,21 @@ def test_nothing_zero_and_all_infinite_have_numbers_too() -> None:
         json.dumps(one.as_dict(), allow_nan=False)
 
 
+@pytest.mark.parametrize("stored", [np.float16, np.float32])
+def test_weights_of_fewer_digits_differ_by_what_they_lost(stored: type) -> None:
+    def network(dtype: type) -> Network:
+        made = Network("net")
+        x, weights = made.input("x", (2, 6)), made.constant(np.full((6, 6), 1 / 3, dtype), "weights")
+        made.output(made.matmul(x, made.cast(weights, "float32")), "y")
+        return made
+
+    (row,) = compare(network(np.float32), network(stored)).outputs
+    assert row.tolerance == (5e-3 if stored is np.float16 else 1e-4)
+    assert not row.is_beyond
+    (same,) = compare(network(stored), network(stored)).outputs
+    assert same.tolerance == 1e-4  # of both: their weights are the same
+
+
 def test_what_tensors_stand_for() -> None:
     per_axis = Quantization((0.5, 2.0), (1, 0), axis=1)
     np.testing.assert_array_equal(real_values(np.array([[3, 3]], np.int8), spec(DType.INT8, per_axis)), [[1, 6]])
@@ -402,6 +417,8 @@ def test_tolerances_go_by_type() -> None:
     assert default_tolerance(spec(DType.FLOAT32), spec(DType.INT8, STEP), mixed) == ONE_QUANTIZED
     assert default_tolerance(spec(DType.INT8, STEP), spec(DType.INT8, STEP), both) == QUANTIZED
     assert default_tolerance(spec(DType.INT64), spec(DType.INT64), both) == 0
+    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT32), plain, ("float32", "float16")) == 5e-3
+    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT32), plain, ("float16", "float16")) == 1e-4
 
 
 def test_one_step_of_a_quantized_tensor_is_allowed() -> None:

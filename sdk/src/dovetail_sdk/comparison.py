@@ -16,6 +16,7 @@ from .differences import Difference, default_tolerance, real_values
 from .options import shapes_for
 from .pairs import (
     Homes,
+    coarsest_float,
     computed_slots,
     groups,
     is_quantized,
@@ -180,6 +181,7 @@ class Comparison:
         self._tolerance = tolerance
         self._timeout = timeout
         self._quantized = (is_quantized(a.network), is_quantized(b.network))
+        self._held = (coarsest_float(a.network), coarsest_float(b.network))
         self._slots = computed_slots(a.network)
         self._layers_of_b = computed_slots(b.network)
         names = [shown_outputs(side.network) for side in (a, b)]
@@ -256,7 +258,7 @@ class Comparison:
                 )
 
     def _tolerance_of(self, a: TensorSpec, b: TensorSpec) -> float:
-        return default_tolerance(a, b, self._quantized) if self._tolerance is None else self._tolerance
+        return default_tolerance(a, b, self._quantized, self._held) if self._tolerance is None else self._tolerance
 
     def _step_of(self, *specs: TensorSpec) -> float:
         if self._tolerance is not None:

@@ -53,19 +53,25 @@ def parameters(quantization: Quantization, rank: int) -> tuple[npt.NDArray[np.fl
     return scale.reshape(shape), zero.reshape(shape)
 
 
-def default_tolerance(a: TensorSpec, b: TensorSpec, quantized: tuple[bool, bool]) -> float:
+def default_tolerance(
+    a: TensorSpec, b: TensorSpec, quantized: tuple[bool, bool], held: tuple[str, str] = ("float32", "float32")
+) -> float:
     """Choose how far two tensors may be apart, as a share of the largest magnitude of the first.
 
     Args:
         a: A tensor of the first network.
         b: Its counterpart.
         quantized: Whether each of the networks computes with quantized numbers.
+        held: The coarsest float type that each of the networks holds constants in: where they
+            differ, so do the weights.
     """
     if not (_is_real(a) and _is_real(b)):
         return 0.0
     if quantized[0] != quantized[1]:
         return ONE_QUANTIZED
     floats = [_of_float(spec.dtype) for spec in (a, b)]
+    if held[0] != held[1]:
+        floats += [FLOATS[label] for label in held]
     return max(*floats, QUANTIZED) if quantized[0] else max(floats)
 
 

@@ -10,9 +10,9 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from dovetail.graph.descriptor import Input, Output
+from dovetail.graph.descriptor import Constant, Input, Output
 
-from .differences import parameters, real_values
+from .differences import FLOATS, parameters, real_values
 from .options import logger
 
 if TYPE_CHECKING:
@@ -176,6 +176,12 @@ def is_quantized(network: Network) -> bool:
     return any(
         layer.kind in _QUANTIZING or any(slot.quantization is not None for slot in layer.outputs) for layer in network.layers
     )
+
+
+def coarsest_float(network: Network) -> str:
+    """Return the type of the least digits that a network holds float constants in."""
+    held = {layer.output.known_info.dtype.label for layer in network.layers if isinstance(layer.descriptor, Constant)}
+    return max(held & FLOATS.keys() | {"float32"}, key=FLOATS.__getitem__)
 
 
 def parting(slots: Mapping[str, OutputSlot], beyond: Mapping[str, bool]) -> str | None:
