@@ -434,6 +434,53 @@ def test_bias_correction_takes_out_the_mean(dovetail: Invoke, tmp_path: Path) ->
     assert means["with"] < 0.2 * means["without"]
 
 
+def of_a_transformer(random: np.random.Generator) -> Network:
+    """Make a network of products by stored matrices, and of others."""
+
+    def weights(*shape: int) -> Array:
+        return (random.standard_normal(shape) * 0.3).astype(np.float32)
+
+    network = Network("transformer")
+    x = network.input("x", ("N", 7, 16))
+    wide = network.addition(network.matmul(x, weights(16, 24), name="wide"), weights(24), name="biased")
+    back = network.matmul(network.relu(wide, name="act"), weights(16, 24), transpose_b=True, name="back")
+    scores = network.matmul(back, x, transpose_b=True, name="computed")
+    mixed = network.matmul(weights(7, 7), scores, name="stored on the left")
+    turned = network.matmul(mixed, weights(7, 3), transpose_a=True, name="turned")
+    network.output(network.matmul(turned, weights(1, 3, 3), name="stored of three axes"), "y")
+    return network
+
+
+@pytest.mark.parametrize("scheme", [Scheme.INT8, Scheme.INT16X8])
+def test_products_by_stored_matrices(tmp_path: Path, scheme: Scheme) -> None:
+    import onnxruntime
+
+    from dovetail_onnx import export_network
+    from dovetail_sdk.quantizing.quantizer import Quantizer, Settings, silent
+
+    random = np.random.default_rng(0)
+    network = of_a_transformer(random)
+    feeds = [{"x": random.standard_normal((2, 7, 16)).astype(np.float32)} for _ in range(8)]
+    settings = Settings(scheme=scheme, dtype=DType.INT8 if scheme is Scheme.INT8 else DType.INT16)
+    samples = [lambda one=one: one for one in feeds]
+    make, report = Quantizer(network, {"N": 2}, samples, settings, ["CpuRef"], silent).run()
+    assert {row.name for row in report.layers} == {"wide", "back"}
+    path = tmp_path / "products.onnx"
+    path.write_bytes(export_network(make, ["N"]).SerializeToString())
+    (expected,) = outputs_of(network, feeds[0]).values()
+    least = 25 if scheme is Scheme.INT8 else 35
+    for backends in ("CpuRef", "CpuAcc,CpuRef"):
+        assert decibels(expected, outputs_of(path, feeds[0], backends=backends)["y"]) > least
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert decibels(expected, session.run(None, feeds[0])[0]) > least
+    held = {one.name: onnx.numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}
+    assert held["wide.weights"].dtype == np.int8
+    assert held["wide.weights"].shape == (16, 24)
+    with dovetail_core.load(path, ["CpuAcc", "CpuRef"], shapes={"N": 2}) as net:
+        infos = {layer.name: [slot.dtype for slot in layer.outputs] for layer in net.optimized.graph.layers}
+    assert (infos["wide"] == infos["back"] == [DType.INT8]) == (scheme is Scheme.INT8)
+
+
 def test_what_cannot_be_quantized_stays_in_float() -> None:
     network = Network("mixed")
     x = network.input("x", (1, 4))

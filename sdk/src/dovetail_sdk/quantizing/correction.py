@@ -19,13 +19,15 @@ from dovetail import DType, Network, Quantization
 
 from .planning import Plan
 from .ranges import rounded
-from .rewriting import filter_axis, real_weights, scales_of_weights
+from .rewriting import filter_axis, has_room_for_bias, real_weights, scales_of_weights
 
 
 def corrections(
     graph: Network, plan: Plan, tensors: Mapping[str, Quantization], means: Mapping[str, npt.NDArray[np.float64]]
 ) -> dict[str, npt.NDArray[np.float64]]:
     """Return what to add to the bias of each layer with weights, for each filter.
+
+    A layer without room for a bias stays as it is.
 
     Args:
         graph: As `prepared` returns it.
@@ -37,6 +39,8 @@ def corrections(
     fed: dict[str, npt.NDArray[np.float32]] = {}
     for name in plan.weighted:
         layer = graph.layer(name)
+        if not has_room_for_bias(layer):
+            continue
         (tensor,) = plan.inputs[name]
         mean = means[tensor].astype(np.float32)
         fed[f"mean of {name}"] = mean

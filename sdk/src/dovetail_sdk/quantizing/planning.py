@@ -18,6 +18,7 @@ from dovetail.layers import (
     ElementwiseBinary,
     FullyConnected,
     GlobalPooling,
+    MatMul,
     Pad,
     Pooling2d,
     PoolingFunction,
@@ -69,8 +70,8 @@ class Plan:
 def planned(graph: Graph, kept: Collection[str] = (), *, moving: bool = True) -> Plan:
     """Choose the layers that the optimizer turns into layers on integers (`IntegerLayers`).
 
-    These are convolutions, fully connected layers, and additions and pooling of what is quantized
-    already. Layers that only move or select elements pass integers on.
+    These are convolutions, fully connected layers, products by a constant matrix, and additions and
+    pooling of what is quantized already. Layers that only move or select elements pass integers on.
 
     Args:
         graph: As `prepared` returns it.
@@ -81,8 +82,8 @@ def planned(graph: Graph, kept: Collection[str] = (), *, moving: bool = True) ->
     for layer in graph.topological_order():
         if layer.name in kept or isinstance(layer.descriptor, Input | Output | Constant) or not _is_float(layer):
             continue
-        if isinstance(layer.descriptor, Weighted):
-            if _has_constant_weights(layer):
+        if isinstance(layer.descriptor, Weighted | MatMul):
+            if _has_constant_weights(layer) and _fits_integers(layer):
                 _compute(plan, quantized, layer, 1)
                 plan.weighted.append(layer.name)
         elif _is_addition(layer.descriptor):
@@ -150,6 +151,17 @@ def _has_constant_weights(layer: Layer) -> bool:
         and weights.size > 0
         and (not has_bias or layer.constant(2) is not None)
     )
+
+
+def _fits_integers(layer: Layer) -> bool:
+    """Tell whether a product is one that a fully connected layer could be."""
+    if not isinstance(layer.descriptor, MatMul):
+        return True
+    weights, data = (layer.inputs[index].source for index in (1, 0))
+    assert weights is not None  # both are required
+    assert data is not None
+    turns = layer.descriptor.transpose_a or layer.descriptor.transpose_b
+    return weights.known_info.rank == 2 and data.known_info.rank >= 2 and not turns
 
 
 def _is_addition(descriptor: object) -> bool:

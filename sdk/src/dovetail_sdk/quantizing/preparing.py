@@ -19,6 +19,7 @@ from dovetail.layers import (
     DepthwiseConvolution2d,
     ElementwiseBinary,
     GlobalPooling,
+    MatMul,
     Permute,
     Pooling2d,
 )
@@ -41,8 +42,9 @@ _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 def prepared(network: Network, shapes: Mapping[str, Any]) -> Network:
     """Return a copy with all sizes known, batch normalization and padding folded into weights.
 
-    Convolutions and pooling get their channels first, as ONNX has them: reordered weights would
-    stand between the stored integers and what computes with them.
+    Convolutions and pooling get their channels first, and stored matrices are multiplied as they
+    are, as ONNX has them: reordered weights would stand between the stored integers and what
+    computes with them.
 
     Raises:
         DovetailError: The network is wrong, or sizes are still open.
@@ -51,6 +53,8 @@ def prepared(network: Network, shapes: Mapping[str, Any]) -> Network:
     for step in (Validate(), DropUnused(), FixShapes(shapes), InferAndFold(), DropUnused()):
         step.run(graph)
     for layer in graph.topological_order():
+        if isinstance(layer.descriptor, MatMul) and layer.descriptor.transpose_b:
+            _turn_stored(graph, layer, layer.descriptor)
         if (
             isinstance(layer.descriptor, _Image)
             and layer.descriptor.layout is DataLayout.NHWC
@@ -61,6 +65,17 @@ def prepared(network: Network, shapes: Mapping[str, Any]) -> Network:
     while _sink_permutes(graph) + sum(step.run(graph) for step in repeated):
         pass
     return graph
+
+
+def _turn_stored(graph: Network, layer: Layer, descriptor: MatMul) -> None:
+    """Store the second matrix as it is multiplied, if it is a constant."""
+    value = layer.constant(1)
+    if value is None or value.ndim != 2:
+        return
+    turned = graph.constant(np.ascontiguousarray(value.T), name=f"{layer.name}.turned")
+    graph.disconnect(layer.inputs[1])
+    graph.replace_descriptor(layer, replace(descriptor, transpose_b=False))
+    graph.connect(turned, layer.inputs[1])
 
 
 def _channels_first(graph: Network, layer: Layer) -> None:

@@ -16,6 +16,7 @@ from dovetail.layers import (
     DepthwiseConvolution2d,
     Dequantize,
     ElementwiseBinary,
+    MatMul,
     Quantize,
     TransposeConvolution2d,
 )
@@ -197,8 +198,15 @@ def real_weights(layer: Layer) -> npt.NDArray[np.float32]:
 def filter_axis(layer: Layer) -> int:
     """Return the axis of the weights that counts the filters."""
     descriptor = layer.descriptor
+    if isinstance(descriptor, MatMul):
+        return 1
     last = isinstance(descriptor, DepthwiseConvolution2d) and descriptor.layout is DataLayout.NHWC
     return 3 if last else 0
+
+
+def has_room_for_bias(layer: Layer) -> bool:
+    """Tell whether a layer with weights takes a bias; a product of matrices has none."""
+    return not isinstance(layer.descriptor, MatMul)
 
 
 def scales_of_weights(weights: npt.NDArray[np.float32], axis: int, bias: npt.NDArray[np.float64], step: float) -> Quantization:
