@@ -40,6 +40,21 @@ def test_counts() -> None:
     assert found.open_reason == ""
 
 
+@pytest.mark.parametrize("batch", [2, "N"])
+def test_states_are_neither_inputs_nor_outputs(batch: int | str) -> None:
+    net = Network("remembering")
+    x, before = net.input("x", (batch, 4)), net.state("before", (batch, 4))
+    after = net.addition(before, x, name="after")
+    net.write_state("before", after)
+    net.output(net.relu(after), "y")
+    found = summarize(*with_known_shapes(net, {}))
+    assert [[one.name for one in some] for some in (found.inputs, found.outputs, found.states)] == [["x"], ["y"], ["before"]]
+    assert found.states[0].shape == (batch, 4)
+    document = as_dict(found)
+    assert document["states"] == [{"name": "before", "dtype": "float32", "shape": [batch, 4]}]
+    assert len(document["inputs"]) == len(document["outputs"]) == 1
+
+
 def test_open_sizes_leave_counts_unknown_and_say_why() -> None:
     found = summary()
     assert found.macs is None

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TensorSummary:
-    """An input or an output of the network; the shape is None while it depends on open sizes."""
+    """An input, an output or a state; the shape is None while it depends on open sizes."""
 
     name: str
     dtype: str | None
@@ -52,6 +52,8 @@ class NetworkSummary:
     """A whole network.
 
     Attributes:
+        inputs, outputs: What a run is fed and returns.
+        states: What it remembers from one run to the next, which is neither.
         open_reason: Why sizes are open, if any are.
         assumed: The sizes that the multiply-accumulates were counted for, by open symbol.
     """
@@ -62,6 +64,7 @@ class NetworkSummary:
     layers: tuple[LayerSummary, ...]
     open_reason: str = ""
     assumed: Mapping[str, int] = field(default_factory=dict)
+    states: tuple[TensorSummary, ...] = ()
 
     @property
     def parameters(self) -> int:
@@ -99,12 +102,15 @@ def with_known_shapes(network: Network, shapes: Mapping[str, Any]) -> tuple[Grap
     Raises:
         DovetailError: The shapes that were given do not fit, or the network is wrong.
     """
+    reason = ""
     try:
-        return _inferred(network, shapes), ""
+        graph: Graph = _inferred(network, shapes)
     except GraphError as error:
         if error.code not in (ErrorCode.SHAPE_UNKNOWN, ErrorCode.VALUE_REQUIRED):
             raise
-        return _with_symbols(network, shapes) or network, error.message
+        graph, reason = _with_symbols(network, shapes) or network, error.message
+    graph.states = network.states  # which the optimizer has no use for
+    return graph, reason
 
 
 def open_symbols(network: Network, shapes: Mapping[str, Any]) -> list[str]:
@@ -198,9 +204,13 @@ def summarize(
                 _macs(layer, twins),
             )
         )
-    inputs = tuple(_tensor(layer.name, layer.outputs[0].info) for layer in graph.inputs)
-    outputs = tuple(_tensor(layer.name, layer.inputs[0].info) for layer in graph.outputs)
-    return NetworkSummary(graph.name, inputs, outputs, tuple(layers), open_reason, dict(assumed or {}))
+    remembered = {state.output for state in graph.states.values()}
+    inputs = [_tensor(layer.name, layer.outputs[0].info) for layer in graph.inputs]
+    outputs = tuple(_tensor(one.name, one.inputs[0].info) for one in graph.outputs if one.name not in remembered)
+    fed, states = ([one for one in inputs if (one.name in graph.states) is is_state] for is_state in (False, True))
+    return NetworkSummary(
+        graph.name, tuple(fed), outputs, tuple(layers), open_reason, dict(assumed or {}), states=tuple(states)
+    )
 
 
 def as_dict(summary: NetworkSummary) -> dict[str, Any]:
@@ -213,6 +223,7 @@ def as_dict(summary: NetworkSummary) -> dict[str, Any]:
         "name": summary.name,
         "inputs": [tensor(one) for one in summary.inputs],
         "outputs": [tensor(one) for one in summary.outputs],
+        "states": [tensor(one) for one in summary.states],
         "layers": [
             {
                 "name": layer.name,

@@ -48,14 +48,15 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, dot: 
 
 
 def tensors_table(summary: NetworkSummary) -> Any:
-    """Build the table of inputs and outputs."""
+    """Build the table of inputs, outputs and states."""
     from ..rendering import table
 
     def cells(direction: str, tensor: TensorSummary) -> tuple[str, ...]:
         shape = f"[{', '.join(map(str, tensor.shape))}]" if tensor.shape is not None else "?"
         return direction, tensor.name, tensor.dtype or "?", shape
 
-    rows = [cells("input", tensor) for tensor in summary.inputs] + [cells("output", tensor) for tensor in summary.outputs]
+    kinds = (("input", summary.inputs), ("output", summary.outputs), ("state", summary.states))
+    rows = [cells(direction, tensor) for direction, tensors in kinds for tensor in tensors]
     return table(("", "name", "dtype", "shape"), rows)
 
 
