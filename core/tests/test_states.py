@@ -5,6 +5,7 @@ import pytest
 
 import dovetail
 from dovetail import ErrorCode, GraphError, InputError, Network, Quantization, RunError
+from dovetail.graph.meaning import Meaning
 
 
 def running_sum(shape=(2, 3), dtype="float32", initial=None, quantization=None):
@@ -78,6 +79,15 @@ def test_a_state_serves_each_network_that_remembers_the_same():
         state = net.new_state()
         net.run(ones(), state=state)
         assert (twin.run(ones(), state=state)["y"] == 4).all()
+
+
+def test_a_copy_remembers_as_much():
+    network = running_sum()
+    network.meanings = {"y": Meaning(labels=("a", "b", "c"))}
+    assert network.copy().meanings == network.meanings
+    with dovetail.load(network.copy(), "CpuRef") as net:
+        assert [spec.name for spec in net.inputs] == ["x"]
+        assert [float(net.run(ones())["y"][0, 0]) for _ in range(3)] == [2, 4, 6]
 
 
 def test_an_initial_value_is_read_first():

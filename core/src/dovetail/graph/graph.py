@@ -505,9 +505,10 @@ class Graph:
     # -- copying -----------------------------------------------------------------------------------
 
     def copy(self) -> Self:
-        """Copy layers and connections; descriptors and constants are shared, being immutable."""
+        """Copy layers, connections and states; descriptors and constants are shared, being immutable."""
         twin = type(self)(self.name)
         self.copy_into(twin)
+        twin.states = self.states
         # Copied in topological order; the order of creation is that of the caller's inputs and
         # outputs.
         for number, layer in enumerate(self._in_order().values()):

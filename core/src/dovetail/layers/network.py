@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
 
@@ -108,6 +108,12 @@ class Network(_Builders):
 
     files: tuple[str, ...] = ()
     meanings: Mapping[str, Meaning] = {}
+
+    def copy(self) -> Self:
+        """Copy what runs and what its ends stand for, but not `files`: the copy may be edited."""
+        twin = super().copy()
+        twin.meanings = self.meanings
+        return twin
 
     def state(
         self,
