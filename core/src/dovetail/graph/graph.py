@@ -505,7 +505,7 @@ class Graph:
     # -- copying -----------------------------------------------------------------------------------
 
     def copy(self) -> Self:
-        """Copy layers, connections and states; descriptors and constants are shared, being immutable."""
+        """Copy layers, connections and states; descriptors and constants, immutable, are shared."""
         twin = type(self)(self.name)
         self.copy_into(twin)
         twin.states = self.states
