@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dovetail import ErrorCode, ModelError
+from dovetail import ErrorCode, ModelError, Quantization
 from dovetail.discovery.registry import BackendRow, BackendState
 from dovetail_sdk.commands import backends, benchmark, run
 from dovetail_sdk.rendering import bytes_text, count_text, print_error, seconds_text, show, styled, table
@@ -116,6 +116,19 @@ def test_bfloat16_is_summarized_by_value() -> None:
 def test_top_classes() -> None:
     assert top_classes(np.array([0.1, np.nan, 0.7, 0.7, -1]), 4) == [(2, 0.7), (3, 0.7), (0, 0.1), (4, -1.0)]
     assert top_classes(np.array([1.0, 2.0]), 5) == [(1, 2.0), (0, 1.0)]
+
+
+def test_classes_table_tells_what_integers_stand_for() -> None:
+    scores, meant = np.array([[-128, -36, 127]], np.int8), Quantization((1 / 256,), (-128,))
+    lines = text_of(run.classes_table("y", scores, 2, ("a", "b", "c"), meant=meant)).splitlines()
+    assert [line.split()[-4:] for line in lines if line.split()[-1:] in (["b"], ["c"])] == [
+        ["2", "127", "0.9961", "c"],
+        ["1", "-36", "0.3594", "b"],
+    ]
+    many = text_of(run.classes_table("y", np.tile(scores, (20, 1)), 1, meant=meant))
+    assert "..." in many
+    per_axis = Quantization((0.5, 1.0, 2.0), (0, 0, 0), axis=1)
+    assert "stands for" not in text_of(run.classes_table("y", scores, 2, meant=per_axis))
 
 
 def test_classes_table_is_cut_after_some_rows() -> None:

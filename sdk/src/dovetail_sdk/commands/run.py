@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dovetail import Limits, LoadedNetwork, Network
+    from dovetail import Limits, LoadedNetwork, Network, Quantization
 
     from ..detections import Detector
 
@@ -285,11 +285,13 @@ def _show(
     from ..rendering import show
 
     dtypes = {spec.name: spec.dtype.label for spec in loaded.outputs}
+    meant = {spec.name: spec.quantization for spec in loaded.outputs}
     show(outputs_table(results, dtypes))
     for name, array in results.items():
         if top and name not in of_detector and is_classification(array.shape):
             scores = array.reshape(len(array), -1)
-            show(classes_table(name, scores, top, labels.get(name, ()), bfloat16=dtypes[name] == "bfloat16"))
+            is_bfloat16 = dtypes[name] == "bfloat16"
+            show(classes_table(name, scores, top, labels.get(name, ()), bfloat16=is_bfloat16, meant=meant.get(name)))
 
 
 def outputs_table(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, str]) -> Any:
@@ -312,16 +314,41 @@ def is_classification(shape: Sequence[int]) -> bool:
     return len(shape) >= 2 and shape[0] >= 1 and math.prod(shape[1:]) == max(shape[1:]) >= 2
 
 
-def classes_table(name: str, scores: npt.NDArray[Any], top: int, labels: Sequence[str] = (), *, bfloat16: bool = False) -> Any:
-    """Build the table of the best classes of each row, with their names where these are known."""
+def classes_table(
+    name: str,
+    scores: npt.NDArray[Any],
+    top: int,
+    labels: Sequence[str] = (),
+    *,
+    bfloat16: bool = False,
+    meant: Quantization | None = None,
+) -> Any:
+    """Build the table of the best classes of each row.
+
+    Args:
+        name: The output.
+        scores: A row for each picture.
+        top: Classes of a row.
+        labels: Names of classes, as far as they are known.
+        bfloat16: Whether the elements are bits of that type.
+        meant: What integers stand for, which is shown beside them.
+    """
     from ..rendering import table
     from ..statistics import as_real, top_classes
 
+    scale, zero = (meant.scale[0], meant.zero_point[0]) if meant is not None and not meant.is_per_axis else (0.0, 0)
     rows = [
-        (str(number) if place == 0 else "", str(index), f"{value:.6g}", labels[index] if index < len(labels) else "")
+        (
+            str(number) if place == 0 else "",
+            str(index),
+            f"{value:.6g}",
+            *([f"{(value - zero) * scale:.4g}"] if scale else []),
+            labels[index] if index < len(labels) else "",
+        )
         for number, row in enumerate(as_real(scores[:MAX_ROWS], bfloat16=bfloat16))
         for place, (index, value) in enumerate(top_classes(row, top))
     ]
     if len(scores) > MAX_ROWS:
-        rows.append(("...", "", "", ""))
-    return table((f"{name}: row", "class", "value", "label" if labels else ""), rows, right=("class", "value"))
+        rows.append(("...", "", "", *([""] if scale else []), ""))
+    columns = (f"{name}: row", "class", "value", *(["stands for"] if scale else []), "label" if labels else "")
+    return table(columns, rows, right=("class", "value", "stands for"))
