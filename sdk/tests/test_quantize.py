@@ -239,6 +239,9 @@ def test_folders_of_pictures_and_arrays(dovetail: Invoke, tmp_path: Path, digits
         ({"image": np.zeros((2, 1, 8, 9))}, (), "holds no samples of input 'image'"),
         ({"image": np.zeros((0, 1, 8, 8))}, (), "holds no samples of input 'image'"),
         ({"image": np.zeros((2, 1, 8, 8), complex)}, (), "is complex128"),
+        ({"image": np.full((2, 1, 8, 8), np.nan)}, (), "array 'image' has elements that are no numbers (NaN)"),
+        ({"image": np.full((2, 1, 8, 8), np.inf)}, (), "output 'probabilities' is finite in no sample"),
+        ({"image": np.full((2, 1, 8, 8), 3e38)}, ("--scheme", "dynamic"), "output 'probabilities' is finite in no sample"),
         ({"image": np.zeros((2, 1, 8, 8))}, ("--keep", "nowhere*"), "there is no such layer"),
         ({"image": np.zeros((2, 1, 8, 8))}, ("--keep-worst", 9), "no layer would be left"),
         ({"image": np.zeros((2, 1, 8, 8))}, ("--keep", "*"), "no layer would be left"),
@@ -253,6 +256,15 @@ def test_refusals(dovetail: Invoke, tmp_path: Path, arrays: dict[str, Array], op
     assert result.exit_code in (1, 2)
     assert said in " ".join(result.output.split())
     assert not (tmp_path / "a.onnx").exists()
+
+
+def test_a_file_of_no_numbers_is_refused(dovetail: Invoke, tmp_path: Path) -> None:
+    folder = tmp_path / "samples"
+    folder.mkdir()
+    np.save(folder / "one.npy", np.full((1, 1, 8, 8), np.nan, np.float32))
+    result = dovetail("quantize", "digits", "--calibration", folder, "-o", tmp_path / "a.onnx")
+    assert result.exit_code == 2
+    assert "one.npy: array 'image' has elements that are no numbers" in " ".join(result.output.split())
 
 
 def test_a_quantized_model_is_refused(dovetail: Invoke, tmp_path: Path, samples: Path) -> None:

@@ -153,6 +153,11 @@ class Difference:
         return self._sum / self._finite if self._finite else 0.0
 
     @property
+    def is_blind(self) -> bool:
+        """Whether there are elements, but none that is finite in both."""
+        return bool(self.elements) and not self._finite
+
+    @property
     def snr(self) -> float:
         """Signal to noise in dB; infinite without an error."""
         if not self._error:

@@ -76,7 +76,7 @@ class Quantizer:
 
     Raises:
         click.UsageError: A pattern names no layer that could be quantized.
-        click.ClickException: There is nothing to quantize.
+        click.ClickException: There is nothing to quantize, or nothing to tell by the samples.
         DovetailError: The network is refused.
     """
 
@@ -224,6 +224,7 @@ class Quantizer:
                 for part in parts:
                     _compare(net, other, read(), {tensor: names[tensor] for tensor in part}, differences)
                     step()
+        _refuse_blind(outputs)
         for name, row in rows.items():
             row.difference = differences[results[name]]
         passing = [layer.name for layer in quantized.layers if layer.name.endswith(".integers")]
@@ -257,6 +258,15 @@ class Quantizer:
 
     def _sizes(self) -> dict[str, int]:
         return {slot.name: slot.known_info.nbytes for layer in self._graph.layers for slot in layer.outputs}
+
+
+def _refuse_blind(outputs: Mapping[str, Difference]) -> None:
+    """Refuse samples by which neither scales nor their cost are known."""
+    for name, difference in outputs.items():
+        if difference.is_blind:
+            raise click.ClickException(
+                f"output {name!r} is finite in no sample: what --calibration holds is beyond what the network computes with"
+            )
 
 
 def _compare(

@@ -53,7 +53,16 @@ def _in_folder(path: Path, specs: Sequence[InputSpec], settings: PictureSettings
 
 
 def _file(path: Path, specs: Sequence[InputSpec], settings: PictureSettings) -> Arrays:
-    return feeds_for(specs, [str(path)], settings).arrays
+    arrays = feeds_for(specs, [str(path)], settings).arrays
+    for name, array in arrays.items():
+        _refuse_nan(path, name, array)
+    return arrays
+
+
+def _refuse_nan(path: Path, name: str, array: npt.NDArray[Any]) -> None:
+    """Refuse what makes all that is computed NaN, too; infinities may be what masks are made of."""
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise click.UsageError(f"--calibration {path}: array {name!r} has elements that are no numbers (NaN)")
 
 
 def _in_archive(path: Path, specs: Sequence[InputSpec]) -> Samples:
@@ -91,6 +100,7 @@ def _parted(path: Path, spec: InputSpec, array: npt.NDArray[Any]) -> list[npt.ND
         raise click.UsageError(f"--calibration {path}: array {spec.name!r} [{shape}] holds no samples of input {spec}")
     if not np.can_cast(array.dtype, spec.dtype.numpy, "same_kind"):
         raise click.UsageError(f"--calibration {path}: array {spec.name!r} is {array.dtype}, input {spec}")
+    _refuse_nan(path, spec.name, array)
     return [np.ascontiguousarray(part, spec.dtype.numpy) for part in parts]
 
 
