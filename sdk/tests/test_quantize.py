@@ -426,21 +426,28 @@ def test_channels_are_moved_once() -> None:
     np.testing.assert_allclose(outputs_of(graph, feed)["y"], outputs_of(network, feed)["y"], rtol=1e-5, atol=1e-6)
 
 
-def test_bias_correction_takes_out_the_mean(dovetail: Invoke, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["int8", "dynamic"])
+@pytest.mark.parametrize("bias", [None, (0.5, -1.0, 2.0, 0.0)])
+def test_bias_correction_takes_out_the_mean(
+    dovetail: Invoke, tmp_path: Path, scheme: str, bias: tuple[float, ...] | None
+) -> None:
     """Weights of very unlike sizes within a filter lose their small ones to rounding."""
     random = np.random.default_rng(3)
     weights = (random.random((4, 64)) * 0.003).astype(np.float32)
     weights[:, 0] = 1
-    text = '<ir_version: 8, opset_import: ["" : 18]> g (float[N,64] x) => (float[N,4] y) { y = Gemm<transB=1>(x, w) }'
-    model = onnx.parser.parse_model(text)
+    node = f"y = Gemm<transB=1>(x, w{', b' if bias else ''})"
+    ends = '<ir_version: 8, opset_import: ["" : 18]> g (float[N,64] x) => (float[N,4] y)'
+    model = onnx.parser.parse_model(f"{ends} {{ {node} }}")
     model.graph.initializer.append(onnx.numpy_helper.from_array(weights, "w"))
+    if bias:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.float32(bias), "b"))
     onnx.save(model, tmp_path / "model.onnx")
     x = random.random((64, 64)).astype(np.float32)
     np.savez(tmp_path / "samples.npz", x=x)
-    expected, means = x.astype(np.float64) @ weights.T, {}
+    expected, means = x.astype(np.float64) @ weights.T + (bias or 0), {}
     for name, options in (("with", ()), ("without", ("--no-bias-correction",))):
         output = tmp_path / f"{name}.onnx"
-        quantized(dovetail, tmp_path / "model.onnx", tmp_path / "samples.npz", output, *options)
+        quantized(dovetail, tmp_path / "model.onnx", tmp_path / "samples.npz", output, "--scheme", scheme, *options)
         means[name] = np.abs((outputs_of(output, {"x": x})["y"] - expected).mean(axis=0)).max()
     assert means["without"] > 0.01
     assert means["with"] < 0.2 * means["without"]

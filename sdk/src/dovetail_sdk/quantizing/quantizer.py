@@ -10,6 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
+import numpy.typing as npt
 
 import dovetail
 from dovetail import DType, LoadedNetwork, Network
@@ -17,7 +19,7 @@ from dovetail.graph.descriptor import Constant, Input, Output
 
 from ..differences import Difference, real_values
 from ..pairs import groups, is_quantized
-from .calibration import Method, Step, observe
+from .calibration import Method, Observed, Step, observe
 from .correction import corrections
 from .planning import Plan, planned, result_of
 from .preparing import prepared
@@ -149,7 +151,7 @@ class Quantizer:
 
     def _rewriting(self, net: LoadedNetwork) -> Rewrite:
         """Return what rewrites the network, or the same network of other sizes."""
-        whole = self._integer_rewriting(net) if self._settings.scheme.is_integer else self._smaller_weights
+        whole = self._integer_rewriting(net) if self._settings.scheme.is_integer else self._smaller_weights(net)
         if self._settings.keep_worst:
             self._measure_alone(net, whole)
             ranked = sorted(self._alone, key=lambda name: self._alone[name])
@@ -160,10 +162,7 @@ class Quantizer:
 
     def _integer_rewriting(self, net: LoadedNetwork) -> Callable[[frozenset[str]], Rewrite]:
         """Calibrate once, for all layers; what is kept later needs no more than was seen."""
-        settings, plan = self._settings, self._planned()
-        parts = groups(plan.tensors, self._sizes(), GROUP_BYTES)
-        with self._progress("calibrating", len(parts) * len(self._samples) * settings.method.passes) as step:
-            seen = observe(net, plan, self._samples, parts, settings.method, step)
+        settings, seen = self._settings, self._observed(net, self._planned())
 
         def whole(kept: frozenset[str]) -> Rewrite:
             smaller = self._planned(kept)
@@ -173,8 +172,20 @@ class Quantizer:
 
         return whole
 
-    def _smaller_weights(self, kept: frozenset[str]) -> Rewrite:
-        return partial(with_smaller_weights, scheme=self._settings.scheme, kept=kept)
+    def _smaller_weights(self, net: LoadedNetwork) -> Callable[[frozenset[str]], Rewrite]:
+        """Store weights in fewer bits; what rounding to bytes moves is taken off the biases."""
+        settings, biases = self._settings, dict[str, npt.NDArray[np.float64]]()
+        if settings.scheme is Scheme.DYNAMIC and settings.correct:
+            plan = self._planned()
+            seen = self._observed(net, plan)
+            tensors = seen.quantizations(plan, settings.method, settings.dtype)
+            biases = corrections(self._graph, plan, tensors, seen.means)
+        return lambda kept: partial(with_smaller_weights, scheme=settings.scheme, kept=kept, biases=biases)
+
+    def _observed(self, net: LoadedNetwork, plan: Plan) -> Observed:
+        parts, method = groups(plan.tensors, self._sizes(), GROUP_BYTES), self._settings.method
+        with self._progress("calibrating", len(parts) * len(self._samples) * method.passes) as step:
+            return observe(net, plan, self._samples, parts, method, step)
 
     def _measure_alone(self, net: LoadedNetwork, whole: Callable[[frozenset[str]], Rewrite]) -> None:
         """Quantize each layer alone, and see what that does to the outputs."""

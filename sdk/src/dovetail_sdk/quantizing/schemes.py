@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import numpy as np
@@ -99,13 +100,16 @@ def _values(constant: Layer) -> npt.NDArray[np.generic]:
     return constant.descriptor.value
 
 
-def with_smaller_weights(graph: Network, scheme: Scheme, kept: frozenset[str]) -> tuple[Network, dict[str, str]]:
+def with_smaller_weights(
+    graph: Network, scheme: Scheme, kept: frozenset[str], biases: Mapping[str, npt.NDArray[np.float64]] | None = None
+) -> tuple[Network, dict[str, str]]:
     """Return a copy whose weights are stored in fewer bits, behind layers that make them float32.
 
     Args:
         graph: As `prepared` returns it.
         scheme: One that changes nothing but constants.
         kept: Layers whose constants stay as they are.
+        biases: What is added to the bias of a layer whose weights are rounded, for each filter.
 
     Returns:
         The copy, and the tensors of layers that read such constants, each as its own counterpart.
@@ -120,8 +124,23 @@ def with_smaller_weights(graph: Network, scheme: Scheme, kept: frozenset[str]) -
             copy.disconnect(slot)
             copy.connect(real, slot)
         copy.remove(constant)
+        for slot in slots:
+            if biases and slot.index == 1 and slot.layer.name in biases:
+                _add_to_bias(copy, slot.layer, biases[slot.layer.name])
         names |= {slot.name: slot.name for reader in readers for slot in reader.outputs}
     return copy, names
+
+
+def _add_to_bias(graph: Network, layer: Layer, difference: npt.NDArray[np.float64]) -> None:
+    before = layer.constant(2) if len(layer.inputs) > 2 else None
+    value = (difference if before is None else before + difference).astype(np.float32)
+    bias = graph.constant(value, name=graph.unique_name(f"{layer.name}.bias"), copy=False)
+    if len(layer.inputs) <= 2:
+        graph.append_input(layer, bias)
+        return
+    if layer.inputs[2].source is not None:
+        graph.disconnect(layer.inputs[2])
+    graph.connect(bias, layer.inputs[2])
 
 
 def _in_float16(graph: Network, constant: Layer) -> OutputSlot:
