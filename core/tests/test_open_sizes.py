@@ -68,3 +68,22 @@ def test_a_loaded_network_asks_each_run() -> None:
             x = np.arange(rows * 4, dtype=np.float32).reshape(rows, 4) - 5
             result = net.run({"x": x, "target": np.asarray(target, np.int64)})["y"]
             np.testing.assert_array_equal(result, np.maximum(x, 0).reshape(target))
+
+
+def test_outputs_are_those_of_the_network_as_it_was_given() -> None:
+    """They are told when they are asked for, and its owner may have changed it meanwhile."""
+    made = Network("mine")
+    y = made.concat([made.relu(made.input("x", ("n", 4)))] * 2, axis=0)
+    made.output(y, "y")
+    optimized = optimize(made, "CpuRef", shapes={"n": 3})
+    with dovetail.load(made, "CpuRef") as net:
+        made.rename(made.outputs[0], "z")
+        assert [(spec.name, spec.shape) for spec in net.outputs] == [("y", ("2*n", 4))]
+    assert [(spec.name, spec.shape) for spec in optimized.outputs] == [("y", ("2*n", 4))]
+
+
+def test_a_network_that_cannot_be_optimized_is_refused_though_sizes_are_open() -> None:
+    made = Network("without outputs")
+    made.relu(made.input("x", ("n", 4)))
+    with pytest.raises(GraphError, match="no output"):
+        dovetail.load(made, "CpuRef")

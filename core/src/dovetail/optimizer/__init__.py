@@ -5,7 +5,7 @@ The order of the passes stands in `pipeline.py`, each pass in a module of its ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..contract.backend_calls import backend_call, checked
@@ -31,7 +31,7 @@ from .open_sizes import OpenSizes
 from .optimized import OptimizedNetwork, TensorSpec, complete
 from .options import build_options
 from .partition import partition
-from .pipeline import PIPELINE, Compilation, run_pipeline
+from .pipeline import PIPELINE, Compilation, open_at_once, run_pipeline
 from .placement import DeviceReport, LayerReport, PartitionReport, Placement
 from .policy import Answer, Answers, FirstWilling, PlacementPolicy
 from .request import CompileRequest
@@ -127,6 +127,9 @@ def compile_network(
     name, declared = network.name, _Declared.of(network)
     with listening(request.progress), limited(request.limits) as budget:
         check_graph(budget, network)
+        unknown = open_at_once(network, request)
+        if unknown is not None:
+            return unknown
         graph = network if source.is_consumable else network.copy()
         try:
             unknown = run_pipeline(graph, context)
@@ -141,7 +144,6 @@ def compile_network(
     homes = context.assigner.assigned
     parts = partition(order, homes)
     partition_of = {layer.name: number for number, (_, layers) in enumerate(parts) for layer in layers}
-    outputs = source.output_infos() if declared.has_symbols else declared.outputs
     words = _words(order, assigner, declared)
     folded = declared.folded(order)
     copies = context.copies
@@ -171,10 +173,8 @@ def compile_network(
         ),
         name=name,
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),
-        outputs=tuple(
-            output_spec(source.labels.get(layer.name, layer.name), outputs[layer.name], layer.inputs[0].info)
-            for layer in graph.outputs
-        ),
+        output_names=tuple(source.labels.get(layer.name, layer.name) for layer in graph.outputs),
+        tell_outputs=_specs_of_outputs(graph, source, declared),
         debug=_log_tensor if request.debug is True else request.debug or None,
         request=request.replaced(progress=None, limits=budget.limits),
         source=source,
@@ -307,6 +307,19 @@ class _Declared(NamedTuple):
         several = {id(layer.sources): layer.sources for layer in order if not isinstance(layer.descriptor, Constant)}
         kept = {name for sources in several.values() for name in sources}  # many layers may stand for the whole of a part
         return tuple(name for name, sources in self.working if not kept.issuperset(sources))
+
+
+def _specs_of_outputs(graph: Graph, source: NetworkSource, declared: _Declared) -> Callable[[], tuple[TensorSpec, ...]]:
+    """Return what tells the outputs of an optimized graph: in terms of symbols, if it has some."""
+    planned = {layer.name: layer.inputs[0].info for layer in graph.outputs}
+    labels, outputs = source.labels, declared.outputs
+    infos = source.output_infos_later() if declared.has_symbols else lambda: outputs
+
+    def tell() -> tuple[TensorSpec, ...]:
+        known = infos()
+        return tuple(output_spec(labels.get(name, name), known[name], info) for name, info in planned.items())
+
+    return tell
 
 
 def _spec(name: str, info: Any) -> TensorSpec:

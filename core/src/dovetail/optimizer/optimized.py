@@ -53,8 +53,9 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
         domains: Where each slot lives; constants in host memory, whatever backend reads them.
         placement: The report.
         name: Of the network.
-        inputs, outputs: What the caller hands in and gets back, in order; inputs fixed by `values=`
-            are left out.
+        inputs: What the caller hands in, in order; inputs fixed by `values=` are left out.
+        output_names: Of what the caller gets back, in order.
+        tell_outputs: Returns `outputs`.
         debug: Called by `Debug` layers; None without.
         request: What was asked.
         source: Where the network comes from.
@@ -69,7 +70,8 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
     placement: Placement
     name: str
     inputs: tuple[TensorSpec, ...]
-    outputs: tuple[TensorSpec, ...]
+    output_names: tuple[str, ...]
+    tell_outputs: Callable[[], tuple[TensorSpec, ...]]
     debug: DebugCallback | None
     request: CompileRequest
     source: NetworkSource
@@ -79,6 +81,11 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
 
     def __repr__(self) -> str:
         return f"<OptimizedNetwork: {self.placement.summary()}>"
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """What the caller gets back, in order."""
+        return self.tell_outputs()
 
     def replan(self, shapes: Shapes | None = None, values: Values | None = None) -> OptimizedNetwork:
         """Optimize the original network again, with the same arguments but for these.

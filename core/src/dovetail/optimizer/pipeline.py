@@ -212,6 +212,27 @@ class RequireHomes(Pass):
         return 0
 
 
+def open_at_once(graph: Graph, request: CompileRequest) -> OpenSizes | None:
+    """Return what stays open whatever the passes do; the graph is only looked at, if that.
+
+    Where nothing is given, no symbol has a size; a copy to find that out would be for nothing.
+
+    Raises:
+        GraphError: It cannot be optimized at all; see `Validate`.
+    """
+    if request.shapes or request.values:
+        return None
+    unknown = open_symbols(graph)
+    if unknown is None:
+        return None
+    passes.Validate().run(graph)
+    return _open_sizes(unknown)
+
+
+def _open_sizes(unknown: GraphError) -> OpenSizes:
+    return OpenSizes(tuple(unknown.details["symbols"]), (), unknown)
+
+
 def run_pipeline(graph: Graph, context: Compilation) -> OpenSizes | None:
     """Run both lists on a graph, in place, as far as its sizes are known.
 
@@ -223,7 +244,7 @@ def run_pipeline(graph: Graph, context: Compilation) -> OpenSizes | None:
     _run(FIX_SIZES, graph, context)
     unknown = open_symbols(graph)
     if unknown is not None:
-        return OpenSizes(tuple(unknown.details["symbols"]), (), unknown)
+        return _open_sizes(unknown)
     try:
         _run(WITH_SIZES, graph, context)
     except GraphError as error:  # known only once what the value decides is reached

@@ -24,6 +24,7 @@ class NetworkSource:
 
     Attributes:
         name: Of the network.
+        is_own: Nobody else has the network.
         states: What it remembers from one run to the next.
         labels: What callers call outputs, by the name of the layer, where it is another.
     """
@@ -33,6 +34,7 @@ class NetworkSource:
         self._read_again = read_again
         self._output_infos: Mapping[str, TensorInfo | None] | None = None
         self.name = network.name
+        self.is_own = read_again is not None
         self.states = network.states
         self.labels: Mapping[str, str] = {}
 
@@ -54,6 +56,15 @@ class NetworkSource:
         if self._output_infos is None:
             self._output_infos = output_infos(self.network)
         return self._output_infos
+
+    def output_infos_later(self) -> Callable[[], Mapping[str, TensorInfo | None]]:
+        """Return what tells `output_infos` of the network as it is now.
+
+        Hardly anybody asks for it, and to work it out takes as long as to copy the network.
+        """
+        if not self.is_own:  # its owner may change it
+            self.output_infos()
+        return self.output_infos
 
     def take(self) -> Graph:
         """Return the network to compile it: itself if it is consumable, else a copy.

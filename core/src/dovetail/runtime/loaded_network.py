@@ -59,7 +59,7 @@ class LoadedNetwork(NetworkRunner):
         inputs: tuple[TensorSpec, ...],
         optimize: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork | OpenSizes],
         optimized: OptimizedNetwork | None,
-        outputs: tuple[TensorSpec, ...] | None,
+        tell_outputs: Callable[[], tuple[TensorSpec, ...] | None],
         output_names: tuple[str, ...],
         with_outputs: Callable[[Sequence[str]], LoadedNetwork],
         threads: int,
@@ -74,7 +74,8 @@ class LoadedNetwork(NetworkRunner):
         self._optimize = optimize
         self._limits = budget().limits
         self._threads = threads
-        self._outputs = outputs
+        self._tell_outputs = tell_outputs
+        self._outputs: tuple[TensorSpec, ...] | None = None
         self._output_names = frozenset(output_names)
         self._others: OtherOutputs[LoadedNetwork] = OtherOutputs(with_outputs)
         self._network_lock = threading.Lock()
@@ -123,6 +124,8 @@ class LoadedNetwork(NetworkRunner):
         Raises:
             RunError: They depend on the value of an input, and nothing was run yet.
         """
+        if self._outputs is None:
+            self._outputs = self._tell_outputs()
         return self._outputs if self._outputs is not None else self._latest.optimized.outputs
 
     @property
@@ -438,10 +441,10 @@ class LoadedNetwork(NetworkRunner):
                 shape = layers[spec.name].output.known_info.sizes
             inputs.append(TensorSpec(spec.name, shape, spec.dtype, spec.quantization))
         outputs = []
-        for layer, spec in zip(optimized.graph.outputs, optimized.outputs, strict=True):
+        for layer, name in zip(optimized.graph.outputs, optimized.output_names, strict=True):
             source = layer.inputs[0].info
             assert source is not None  # an optimized network has an info on every slot
-            outputs.append(TensorSpec(spec.name, source.sizes, source.dtype, source.quantization))
+            outputs.append(TensorSpec(name, source.sizes, source.dtype, source.quantization))
         opened = self._open_backends(optimized)
         factories = dict(self._factories)
         make: Callable[..., PlanBuilder] = PlanBuilder

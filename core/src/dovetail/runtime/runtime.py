@@ -137,6 +137,7 @@ class Runtime:
         origin: NetworkSource
         again: Callable[[Mapping[str, int], Mapping[str, Array]], OptimizedNetwork | OpenSizes]
         source: NetworkSource | None = None
+        tell_outputs: Callable[[], tuple[TensorSpec, ...] | None]
         states: Mapping[str, State] = {}  # an optimized network's are inputs and outputs like others
         is_own = False
         if isinstance(network, OptimizedNetwork):
@@ -144,10 +145,8 @@ class Runtime:
                 raise OptionError("the network is optimized already", code=ErrorCode.OPTION_INVALID, hint="give no `optimize`")
             check_graph(budget(), network.graph)
             optimized: OptimizedNetwork | None = network
-            outputs: tuple[TensorSpec, ...] | None
             inputs = network.inputs
-            outputs = network.outputs
-            output_names = tuple(spec.name for spec in network.outputs)
+            output_names, tell_outputs = network.output_names, network.tell_outputs
             again = network.replan_as_far_as_known
             origin, asked = network.source, network.request.replaced(limits=None)
         else:
@@ -166,7 +165,7 @@ class Runtime:
             del made
             if optimized is None:
                 source.keep()  # so is each set of values that shape results
-            outputs = _open_outputs(source, fixed) if optimized is None else optimized.outputs
+            tell_outputs = _open_outputs(source, fixed) if optimized is None else optimized.tell_outputs
             inputs = tuple(TensorSpec(name, info.shape, info.dtype, info.quantization) for name, info in infos.items())
             shared = None if source.is_consumable else _shared_constants()  # else it is made of other arrays each time
 
@@ -185,7 +184,7 @@ class Runtime:
             inputs,
             again,
             optimized,
-            outputs,
+            tell_outputs,
             output_names,
             with_outputs or partial(self._load_with_outputs, origin, states, threads, name, asked, plan_cache_bytes),
             threads,
@@ -267,12 +266,15 @@ def _shared_constants() -> SharedConstants:
     return SharedConstants()
 
 
-def _open_outputs(source: NetworkSource, values: Mapping[str, Any]) -> tuple[TensorSpec, ...] | None:
+def _open_outputs(source: NetworkSource, values: Mapping[str, Any]) -> Callable[[], tuple[TensorSpec, ...] | None]:
+    """Return what describes the outputs of a network whose sizes are open."""
     from ..optimizer.symbolic import open_specs, symbolic_outputs
 
     if values:
-        return symbolic_outputs(source.network, values, source.labels)
-    return open_specs(source.output_infos(), source.labels)
+        specs = symbolic_outputs(source.network, values, source.labels)
+        return lambda: specs
+    infos, labels = source.output_infos_later(), source.labels
+    return lambda: open_specs(infos(), labels)
 
 
 def _constant_bytes(network: Graph) -> int:
