@@ -87,11 +87,11 @@ class Call:
         self.version = version
         self.name = name
         self.custom_options = custom_options
-        self.inputs = list(inputs)
-        self.outputs = list(outputs)
+        self.inputs = inputs
+        self.outputs = outputs
         self.network = network
         self._options = options
-        self._declared = list(declared)
+        self._declared = declared
         self._inference = inference
         self._inline = inline
         self._write = write

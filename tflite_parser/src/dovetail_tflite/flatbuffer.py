@@ -59,13 +59,18 @@ class Source:
 
     Args:
         data: All of its bytes.
+
+    Attributes:
+        vtables: What was read of them, by their place and the type of the table; see `_VTable`.
+            Tables of a file share some few.
     """
 
-    __slots__ = ("_left", "buffer", "data")
+    __slots__ = ("_left", "buffer", "data", "vtables")
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
         self.buffer = data.data
+        self.vtables: dict[tuple[int, str], _VTable] = {}
         self._left = _FREE + _REPEATS * len(data)
 
     def count(self, nbytes: int) -> None:
@@ -87,12 +92,27 @@ class _Field(NamedTuple):
         type: Its type.
         of: How a number is encoded: its own, or those of a vector; None where it is neither.
         default: What it is if left out.
+        size: Its bytes in the table, where what is no number has an offset.
     """
 
     place: int
     type: str
     of: Struct | None
     default: Any
+    size: int
+
+
+class _VTable(NamedTuple):
+    """Where the fields of a table lie.
+
+    Attributes:
+        reach: Bytes of the table.
+        offsets: Of each field of the schema from the table's beginning; 0 where it is left out, and
+            less where it would lie outside of the table.
+    """
+
+    reach: int
+    offsets: tuple[int, ...]
 
 
 @cache
@@ -106,18 +126,14 @@ def _fields(table: str) -> dict[str, _Field]:
         value: Any = None
         if kind in _SCALARS:
             value = float(default or 0) if kind == "f32" else bool(int(default or 0)) if kind == "bool" else int(default or 0)
-        found[name] = _Field(place, kind, _SCALARS.get(kind.strip("[]")), value)
+        size = _SCALARS[kind].size if kind in _SCALARS else packer.uoffset.size
+        found[name] = _Field(place, kind, _SCALARS.get(kind.strip("[]")), value, size)
     return found
-
-
-@cache
-def _vtables(table: str) -> list[Struct]:
-    """Return how the entries of a vtable are encoded, by their number, up to all of the schema."""
-    return [Struct(f"<{count}H") for count in range(len(TABLES[table].split()) + 1)]
 
 
 _TABLE, _VTABLE = packer.soffset, Struct("<2H")
 """What they begin with: the way back to the vtable, and the bytes of a vtable and of its table."""
+_table_at = _TABLE.unpack_from
 _offset_at = packer.uoffset.unpack_from
 
 
@@ -133,28 +149,41 @@ class Table:
         BrokenFile: The table or its vtable does not lie in the file.
     """
 
-    __slots__ = ("_at", "_buffer", "_entries", "_fields", "_reach", "_size", "_source", "name")
+    __slots__ = ("_at", "_buffer", "_fields", "_offsets", "_size", "_source", "name")
 
     def __init__(self, source: Source, at: int, name: str) -> None:
         self.name = name
         self._source = source
         self._buffer = source.buffer
-        self._size = len(source.buffer)
+        self._size = size = len(source.buffer)
         self._at = at
         self._fields = _fields(name)
-        if at < 0 or at + _TABLE.size > self._size:
+        if at < 0 or at + _TABLE.size > size:
             raise self._leads_to("a table", at)
-        vtable = at - _TABLE.unpack_from(self._buffer, at)[0]
-        if vtable < 0 or vtable + _VTABLE.size > self._size:
-            raise self._leads_to("a vtable", vtable)
-        length, self._reach = _VTABLE.unpack_from(self._buffer, vtable)
-        if length < _VTABLE.size or length % 2 or vtable + length > self._size:
-            raise BrokenFile(f"{name} at byte {at} has a vtable of {length} bytes at byte {vtable}")
-        if self._reach < _TABLE.size or at + self._reach > self._size:
-            raise BrokenFile(f"{name} at byte {at} has {self._reach} bytes, of a file of {self._size}")
-        known = _vtables(name)
-        entries = known[min(length // 2 - 2, len(known) - 1)]
-        self._entries = entries.unpack_from(self._buffer, vtable + _VTABLE.size)
+        vtable = at - _table_at(self._buffer, at)[0]
+        known = source.vtables.get((vtable, name))
+        if known is None:
+            known = source.vtables[vtable, name] = self._read_vtable(vtable)
+        reach, self._offsets = known
+        if at + reach > size:
+            raise BrokenFile(f"{name} at byte {at} has {reach} bytes, of a file of {size}")
+
+    def _read_vtable(self, at: int) -> _VTable:
+        if at < 0 or at + _VTABLE.size > self._size:
+            raise self._leads_to("a vtable", at)
+        length, reach = _VTABLE.unpack_from(self._buffer, at)
+        if length < _VTABLE.size or length % 2 or at + length > self._size:
+            raise BrokenFile(f"{self.name} at byte {self._at} has a vtable of {length} bytes at byte {at}")
+        if reach < _TABLE.size:
+            raise BrokenFile(f"{self.name} at byte {self._at} has {reach} bytes, of a file of {self._size}")
+        offsets = [0] * len(TABLES[self.name].split())
+        count = min(length // 2 - 2, len(offsets))
+        entries = unpack_from(f"<{count}H", self._buffer, at + _VTABLE.size)
+        for field in self._fields.values():
+            offset = entries[field.place] if field.place < count else 0
+            is_inside = not offset or _TABLE.size <= offset <= reach - field.size
+            offsets[field.place] = offset if is_inside else -offset
+        return _VTable(reach, tuple(offsets))
 
     @classmethod
     def root(cls, data: Bytes, name: str) -> Table:
@@ -167,57 +196,62 @@ class Table:
     def _leads_to(self, what: str, at: int) -> BrokenFile:
         return BrokenFile(f"{self.name} leads to {what} at byte {at} of {self._size}")
 
-    def _place(self, field: _Field, size: int) -> int | None:
-        """Return where a field lies, or None if it is left out."""
-        offset: int = self._entries[field.place] if field.place < len(self._entries) else 0
-        if not offset:
-            return None
-        if offset < _TABLE.size or offset + size > self._reach:
-            raise BrokenFile(f"a field of {self.name} lies {offset} bytes into a table of {self._reach}")
-        return self._at + offset
+    def _outside(self, offset: int) -> BrokenFile:
+        return BrokenFile(f"a field of {self.name} lies {-offset} bytes into a table that ends before")
 
     def _target(self, field: _Field) -> int | None:
         """Return what a field's offset leads to, or None if it is left out."""
-        at = self._place(field, 4)
-        return None if at is None else at + _offset_at(self._buffer, at)[0]
+        offset = self._offsets[field.place]
+        if offset <= 0:
+            if offset:
+                raise self._outside(offset)
+            return None
+        at = self._at + offset
+        found: int = at + _offset_at(self._buffer, at)[0]
+        return found
 
-    def _length_at(self, at: int, itemsize: int) -> int:
-        """Return the number of elements of a vector that begins at `at`."""
-        if at + packer.uoffset.size > self._size:
+    def _vector(self, field: _Field, itemsize: int) -> tuple[int, int]:
+        """Return where the elements of a vector lie, and how many; none if it is left out."""
+        at = self._target(field)
+        if at is None:
+            return 0, 0
+        begin = at + 4
+        if begin > self._size:
             raise self._leads_to("a vector", at)
         count: int = _offset_at(self._buffer, at)[0]
-        if at + 4 + count * itemsize > self._size:
+        if begin + count * itemsize > self._size:
             raise BrokenFile(f"{self.name} has a vector of {count} elements at byte {at} of {self._size}")
-        return count
+        return begin, count
 
     def number(self, name: str) -> Any:
         """Return a field that is a number or bool, or what the schema says if it is left out."""
-        field = self._fields[name]
-        assert field.of is not None
-        at = self._place(field, field.of.size)
-        return field.default if at is None else field.of.unpack_from(self._buffer, at)[0]
+        place, _, of, default, _ = self._fields[name]
+        assert of is not None
+        offset = self._offsets[place]
+        if offset > 0:
+            return of.unpack_from(self._buffer, self._at + offset)[0]
+        if offset:
+            raise self._outside(offset)
+        return default
 
     def text(self, name: str) -> str:
         """Return a string; one that is left out is empty, what is no UTF-8 is replaced."""
-        at = self._target(self._fields[name])
-        if at is None:
-            return ""
-        count = self._length_at(at, 1)
+        at, count = self._vector(self._fields[name], 1)
         if count > _LONGEST_STRING:
             raise BrokenFile(f"{self.name} has a {name} of {count} bytes")
         self._source.count(count)
-        return str(self._buffer[at + 4 : at + 4 + count], "utf-8", "replace")
+        return str(self._buffer[at : at + count], "utf-8", "replace")
 
     def numbers(self, name: str) -> tuple[Any, ...]:
         """Return the numbers of a vector; one that is left out is empty."""
         field = self._fields[name]
-        at = self._target(field)
-        if at is None:
+        of = field.of
+        assert of is not None
+        at, count = self._vector(field, of.size)
+        if not count:
             return ()
-        assert field.of is not None
-        count = self._length_at(at, field.of.size)
-        self._source.count(count * field.of.size)
-        return unpack_from(f"<{count}{field.of.format[-1]}", self._buffer, at + 4)
+        self._source.count(count * of.size)
+        return unpack_from(f"<{count}{of.format[-1]}", self._buffer, at)
 
     def vector(self, name: str) -> npt.NDArray[Any]:
         """Return a vector of numbers to be looked at; one that is left out is empty."""
@@ -229,15 +263,8 @@ class Table:
         """Return a vector as a view of the file that stays one, and so does not count as read."""
         field = self._fields[name]
         dtype = np.dtype(_DTYPES[field.type[1:-1]])
-        at = self._target(field)
-        if at is None:
-            return np.empty(0, dtype)
-        count = self._length_at(at, dtype.itemsize)
-        return self._source.data[at + 4 : at + 4 + count * dtype.itemsize].view(dtype)
-
-    def has(self, name: str) -> bool:
-        """Tell whether a field is there."""
-        return self._place(self._fields[name], 1) is not None
+        at, count = self._vector(field, dtype.itemsize)
+        return self._source.data[at : at + count * dtype.itemsize].view(dtype)
 
     def table(self, name: str, of: str = "") -> Table | None:
         """Return a table, or None; `of` names its type where the schema has a union."""
@@ -248,9 +275,7 @@ class Table:
     def tables(self, name: str) -> Tables:
         """Return a vector of tables; one that is left out is empty."""
         field = self._fields[name]
-        at = self._target(field)
-        count = 0 if at is None else self._length_at(at, 4)
-        return Tables(self._source, (at or 0) + 4, count, field.type[1:-1])
+        return Tables(self._source, *self._vector(field, 4), field.type[1:-1])
 
 
 class Tables:

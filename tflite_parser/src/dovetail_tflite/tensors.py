@@ -95,7 +95,7 @@ def read_tensor(file: ModelFile, table: Table, index: int) -> Tensor:
 def _value(
     file: ModelFile, table: Table, code: int, dtype: DType, shape: tuple[int, ...], what: str
 ) -> npt.NDArray[Any] | None:
-    if table.has("external_buffer") and table.number("external_buffer"):
+    if table.number("external_buffer"):
         raise Unsupported(f"the value of {what} lies in another file")
     number = table.number("buffer")
     if number == 0:  # which is empty, and means: none
