@@ -22,6 +22,8 @@ from .topology import producers_first
 
 _DEFERRED = (ErrorCode.SHAPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID)
 """What sizes and values may do wrong; see `Graph.deferring`."""
+_GIVEN = (Input, Constant)
+"""What has its info without any inputs."""
 
 
 class Graph:
@@ -162,11 +164,7 @@ class Graph:
             GraphError: Inputs are missing, too many, or do not fit.
             LimitError: It would be a layer too many for the load under way, or that took too long.
         """
-        budget = under_way()
-        if budget is not None:
-            budget.check_time()
-            if len(self._layers) >= budget.limits.layers:
-                budget.check_layers(len(self._layers) + 1, f"network {self.name!r}")
+        self._check_room()
         _check_descriptor(descriptor)
         _check_output_count(descriptor)
         label = self.unique_name(name or descriptor.kind.rsplit(".", 1)[-1].lower())
@@ -181,19 +179,26 @@ class Graph:
         self._order = None
         if quantization is not None:
             layer.outputs[0].quantization = quantization
+        self._take_in(layer)
+        return layer
+
+    def _check_room(self) -> None:
+        """Refuse a layer too many for the load under way, or one that comes too late."""
+        budget = under_way()
+        if budget is not None:
+            budget.check_time()
+            if len(self._layers) >= budget.limits.layers:
+                budget.check_layers(len(self._layers) + 1, f"network {self.name!r}")
+
+    def _take_in(self, layer: Layer) -> None:
+        """Infer a new layer as far as its inputs are known, and make it one of the graph's."""
         try:
             self._infer_if_known(layer)
         except DovetailError as error:
-            if self._deferring and error.code in _DEFERRED:
-                self._register(layer)
-                return layer
-            for slot in layer.inputs:
-                self.disconnect(slot)
-            raise
-        self._register(layer)
-        return layer
-
-    def _register(self, layer: Layer) -> None:
+            if not (self._deferring and error.code in _DEFERRED):
+                for slot in layer.inputs:
+                    self.disconnect(slot)
+                raise
         self._next_id += 1
         self._layers[layer.name] = layer
         self._edited()
@@ -299,8 +304,15 @@ class Graph:
             GraphError: It is no array, or of another element type than dovetail has.
         """
         held, dtype = held_array(value, name or "constant", dtype, copy)
+        # Not by `add`, which has inputs to check: half of all layers are constants.
+        self._check_room()
+        label = self.unique_name(name or "constant")
         descriptor = Constant(value=held, dtype=dtype if dtype is DType.BFLOAT16 else None)
-        return self.add(descriptor, name=name or "constant", quantization=quantization).output
+        layer = Layer(self._next_id, label, descriptor, 0, (label,))
+        slot = layer.outputs[0]
+        slot.quantization = quantization
+        self._take_in(layer)
+        return slot
 
     def _refuse_taken(self, name: str) -> None:
         if not isinstance(name, str) or not name:
@@ -452,7 +464,7 @@ class Graph:
             layer.inferred = (descriptor, *inputs, *[slot.quantization for slot in layer.outputs], *infos)
 
     def _infer_if_known(self, layer: Layer) -> None:
-        if isinstance(layer.descriptor, Input):
+        if isinstance(layer.descriptor, _GIVEN):
             self.infer(layer)
             return
         for slot in layer.inputs:

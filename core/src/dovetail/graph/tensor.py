@@ -358,7 +358,7 @@ class TensorInfo(NamedTuple):
     def is_concrete(self) -> bool:
         """True if no dimension is symbolic."""
         for d in self.shape:  # noqa: SIM110  # a generator would take three times as long, and this is asked of every slot
-            if not isinstance(d, int):
+            if type(d) is not int and not isinstance(d, int):
                 return False
         return True
 
@@ -370,7 +370,7 @@ class TensorInfo(NamedTuple):
             GraphError: A dimension is still a name (`SHAPE_UNKNOWN`).
         """
         for d in self.shape:
-            if not isinstance(d, int) and not isinstance(d, Expression):
+            if type(d) is not int and not isinstance(d, int | Expression):
                 raise GraphError(
                     f"dimension {d!r} of shape {self.shape_text} is symbolic",
                     code=ErrorCode.SHAPE_UNKNOWN,

@@ -84,10 +84,12 @@ else:
     def _new_tuple(cls, *values, **named):
         if named:
             values = _completed(cls, values, named)
-        elif len(values) != len(cls._fields):
+        elif len(values) != cls._count:
             rest = cls._rests.get(len(values))
             values = _completed(cls, values, named) if rest is None else values + rest
-        return tuple.__new__(cls, values)
+        return _tuple_of(cls, values)
+
+    _tuple_of = tuple.__new__
 
     def _make(cls, values):
         return cls(*values)
@@ -122,6 +124,7 @@ else:
             getters = {field: _getter(index, f"Field {index}") for index, field in enumerate(fields)}
             facts = {
                 "_fields": fields,
+                "_count": len(fields),
                 "_field_defaults": defaults,
                 "_rests": _rests(fields, defaults),
                 "__match_args__": fields,

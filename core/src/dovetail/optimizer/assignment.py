@@ -84,10 +84,10 @@ class Assigner:
 
     def refusal(self, layer: Layer, candidate: Assigned) -> Refusal | None:
         """Ask one backend; None means yes. Constraints and bars are not looked at."""
-        label, kind = candidate.label, layer.descriptor.kind
-        if candidate.absence is not None:
-            return Refusal(label, "absent", candidate.absence.reason)
-        backend = candidate.backend
+        opened, label, kind = candidate.opened(), candidate.label, layer.descriptor.kind
+        if isinstance(opened, Absent):
+            return Refusal(label, "absent", opened.reason)
+        backend = opened.backend
         budget = under_way()
         if budget is not None:
             budget.check_time()
@@ -99,7 +99,7 @@ class Assigner:
             return Refusal(label, "version", reason, newer[0])
         state = LayerState(layer)
         try:
-            answer = backend.supports(layer, candidate.options, candidate.device)
+            answer = backend.supports(layer, opened.options, opened.device)
             changed = state.restore()
         except BaseException as error:  # a backend's fault must cost that backend the layer, not the caller the network
             if is_of_host(error):
@@ -190,14 +190,17 @@ class Assigner:
         answers = Answers(self.candidates, lambda one: self._objection(layer, one) or self.refusal(layer, one), self.assigned)
         home = self.policy.choose(layer, answers)
         refusals: list[Refusal] = []
+        is_willing = home is None
         for candidate, refusal in answers.given:
             if candidate is home:
+                is_willing = refusal is None
                 break
             if refusal is not None:
                 refusals.append(refusal)
             elif home is None:
                 refusals.append(Refusal(candidate.label, "policy", "the placement policy keeps it from the layer"))
-        if home is not None and not any(home is one.candidate and one.refusal is None for one in answers):
+        if not is_willing and not any(home is one.candidate and one.refusal is None for one in answers):
+            assert home is not None
             raise OptionError(
                 f"the placement policy gives layer {layer.name!r} to {home!r}, which is not willing to run it",
                 code=ErrorCode.OPTION_INVALID,

@@ -72,22 +72,29 @@ class Assigned:
         found: What opening it gave; None before.
     """
 
-    __slots__ = ("_open", "found", "registry", "request")
+    __slots__ = ("_label", "_open", "found", "registry", "request")
 
     def __init__(self, request: BackendRequest, registry: Registry, open: Callable[[], Opened | Absent]) -> None:
         self.request = request
         self.registry = registry
         self.found: Opened | Absent | None = None
         self._open = open
+        self._label = ""
 
-    @property
-    def absence(self) -> Absent | None:
-        """Why it is not there; None if it is."""
+    def opened(self) -> Opened | Absent:
+        """Open it, unless it was; return what that gave."""
         if self.found is None:
             self.found = self._open()
             if isinstance(self.found, Opened):  # options may name the device
                 self.request = self.request._replace(device=self.found.device.index)
-        return self.found if isinstance(self.found, Absent) else None
+                self._label = ""
+        return self.found
+
+    @property
+    def absence(self) -> Absent | None:
+        """Why it is not there; None if it is."""
+        found = self.opened()
+        return found if isinstance(found, Absent) else None
 
     @property
     def backend(self) -> IBackend:
@@ -107,15 +114,16 @@ class Assigned:
     @property
     def label(self) -> str:
         """Id, and device where it is not the first."""
-        return str(self.request).rstrip("?")
+        if not self._label:  # which each layer that is asked about would spell anew
+            self._label = str(self.request).rstrip("?")
+        return self._label
 
     @property
     def _opened(self) -> Opened:
-        absence = self.absence
-        if absence is not None:
-            raise BackendUnavailableError(absence.reason, state=absence.state)
-        assert isinstance(self.found, Opened)
-        return self.found
+        found = self.opened()
+        if isinstance(found, Absent):
+            raise BackendUnavailableError(found.reason, state=found.state)
+        return found
 
     def __repr__(self) -> str:
         return f"<Assigned {self.label}>"

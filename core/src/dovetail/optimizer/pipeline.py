@@ -261,7 +261,7 @@ def _run(steps: Sequence[Step], graph: Graph, context: Compilation) -> None:
             continue
         for _ in range(_MAX_ROUNDS if len(step.make) > 1 else 1):
             changes = 0
-            kinds = {layer.kind for layer in graph} if any(making.kinds for making in step.make) else set()
+            kinds = {layer.descriptor.kind for layer in graph} if any(making.kinds for making in step.make) else set()
             for making in step.make:
                 if making.kinds and making.kinds.isdisjoint(kinds):
                     continue

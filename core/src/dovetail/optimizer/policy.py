@@ -57,8 +57,10 @@ class Answers:
         return self._answers[index]
 
     def __iter__(self) -> Iterator[Answer]:
-        for index in range(len(self)):
-            yield self[index]
+        for index, candidate in enumerate(self._candidates):
+            if index == len(self._answers):
+                self._answers.append(Answer(candidate, self._ask(candidate)))
+            yield self._answers[index]
 
     def willing(self) -> Iterator[Assigned]:
         """Go through the backends that would run the layer, asking no further than is looked."""

@@ -128,14 +128,13 @@ class PlanBuilder:
     def _tensor(self, slot: OutputSlot, storage: Storage = Storage.ARENA, index: int = 0) -> int:
         info = slot.known_info
         domain = self.optimized.domains.get(slot, HOST)
-        alignment = memory_plan.ALIGNMENT
+        alignment, image = memory_plan.ALIGNMENT, None
         if storage is Storage.ARENA:
-            alignment = max(alignment, self.backends.manager(domain).alignment, info.opaque.alignment if info.opaque else 1)
+            manager = self.backends.manager(domain)
+            alignment = max(alignment, manager.alignment, info.opaque.alignment if info.opaque else 1)
+            image = (info.sizes, info.dtype, info.opaque) if manager.images else None
         element = max(info.dtype.itemsize, info.opaque.alignment) if info.opaque else info.dtype.itemsize
-        image = (
-            (info.sizes, info.dtype, info.opaque) if storage is Storage.ARENA and self.backends.manager(domain).images else None
-        )
-        self.tensors.append(memory_plan.Tensor(info.nbytes, domain, alignment, storage, index, element=element, image=image))
+        self.tensors.append(memory_plan.Tensor(info.nbytes, domain, alignment, storage, index, [], element, image))
         self.infos.append(info)
         self.names.append(slot.name)
         self.number[slot] = len(self.tensors) - 1
@@ -252,15 +251,15 @@ class PlanBuilder:
         idle = frozenset(number for number, draft in enumerate(drafts) if self._makes_nothing(draft))
         steps = [
             memory_plan.Step(
-                reads=draft.reads,
-                writes=draft.writes,
-                workspace=0 if number in idle else shared[id(draft)] + stride[id(draft)] * self.threads,
-                workspace_domain=draft.workspace_domain,
-                workspace_alignment=max(memory_plan.ALIGNMENT, self.backends.manager(draft.workspace_domain).alignment),
-                aliases=draft.aliases,
-                elidable=draft.workload.elidable if draft.workload else False,
-                queue=draft.info.queue,
-                is_wait=draft.workload is None,
+                draft.reads,
+                draft.writes,
+                0 if number in idle else shared[id(draft)] + stride[id(draft)] * self.threads,
+                draft.workspace_domain,
+                max(memory_plan.ALIGNMENT, self.backends.manager(draft.workspace_domain).alignment),
+                draft.aliases,
+                draft.workload.elidable if draft.workload else False,
+                draft.info.queue,
+                draft.workload is None,
             )
             for number, draft in enumerate(watched(drafts))
         ]
@@ -408,4 +407,7 @@ def _makes_nothing(layer: Layer) -> bool:
 
     What a backend prepares for it may be as large as the sizes beside the zero.
     """
-    return bool(layer.outputs) and not any(slot.known_info.nbytes for slot in layer.outputs)
+    for slot in layer.outputs:  # a generator would take three times as long, and each layer is asked twice
+        if slot.known_info.nbytes:
+            return False
+    return bool(layer.outputs)
