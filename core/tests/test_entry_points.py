@@ -82,6 +82,31 @@ def test_a_folder_that_changed_just_now_may_change_again(install: Install, scans
     assert len(scans) == 2
 
 
+def test_only_what_changed_is_looked_into_again(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script's own folder, where it writes, may change all the time."""
+    settled, busy = install("One").parents[1], install("Two", folder="busy").parents[1]
+    monkeypatch.setattr(sys, "path", [str(settled), str(busy)])
+    os.utime(settled, (1e9, 1e9))
+    seen: list[str] = []
+    listdir = os.listdir
+
+    def listed(folder: str) -> list[str]:
+        seen.append(folder)
+        return listdir(folder)
+
+    monkeypatch.setattr(os, "listdir", listed)
+    assert names() == {"One", "Two"}
+    assert names() == {"One", "Two"}
+    assert seen == [str(settled), str(busy), str(busy)]
+    install("Three")
+    os.utime(settled, (1.1e9, 1.1e9))
+    assert names() == {"One", "Two", "Three"}
+    forget()
+    seen.clear()
+    assert names() == {"One", "Two", "Three"}
+    assert seen == [str(settled), str(busy)]
+
+
 def test_what_comes_and_goes_is_seen(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install("One")
     assert names() >= {"One"}

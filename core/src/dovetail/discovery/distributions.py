@@ -10,15 +10,21 @@ from __future__ import annotations
 import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from importlib.machinery import PathFinder
 from typing import Any
 
+RACY_NS = 2_000_000_000
+"""Longest step of a file system's clock.
+
+What changed so shortly before may have changed again without a new time.
+"""
 _SUFFIXES = (".dist-info", ".egg-info")
 
 
 class Distribution:
-    """One installed distribution.
+    """One installed distribution; what was read of it is kept.
 
     Args:
         folder: Of `sys.path`.
@@ -28,12 +34,13 @@ class Distribution:
         normalized: Its name, for comparisons.
     """
 
-    __slots__ = ("_folder", "_metadata", "normalized")
+    __slots__ = ("_folder", "_metadata", "_texts", "normalized")
 
     def __init__(self, folder: str, name: str) -> None:
         self.normalized = normalized(name.rpartition(".")[0].partition("-")[0])
         self._folder = folder
         self._metadata = os.path.join(folder, name)
+        self._texts: dict[str, str | None] = {}
 
     def read_text(self, name: str) -> str | None:
         """Return a file of the metadata; None if it is not there or may not be read.
@@ -41,6 +48,11 @@ class Distribution:
         Raises:
             UnicodeDecodeError: It is not UTF-8.
         """
+        if name not in self._texts:
+            self._texts[name] = self._read(name)
+        return self._texts[name]
+
+    def _read(self, name: str) -> str | None:
         try:
             # Bytes and no buffer: a load reads a file of every distribution.
             with open(os.path.join(self._metadata, name), "rb", buffering=0) as file:
@@ -79,8 +91,23 @@ def normalized(name: str) -> str:
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
+_Folder = tuple[str, int, int]
+"""A folder as it is: its path, its inode, and when it changed last."""
+_listed: dict[_Folder, list[Distribution]] = {}
+"""What folders hold; replaced as a whole, so that folders which changed or left are dropped."""
+
+
+def forget() -> None:
+    """Look into all folders again when next asked: distributions may have changed in place."""
+    global _listed
+    _listed = {}
+
+
 def folders_of_metadata() -> Iterator[Distribution | _Foreign]:
     """Go through what is installed, in the order of `sys.path`.
+
+    Folders that have not changed since are not looked into again: it is mostly another one that
+    changes all the time, such as that of a script, where it writes what it works out.
 
     Raises:
         Exception: Whatever an import hook of somebody else raises.
@@ -90,14 +117,23 @@ def folders_of_metadata() -> Iterator[Distribution | _Foreign]:
 
         yield from map(_Foreign, importlib_metadata.distributions())
         return
+    global _listed
+    known, settled, since = _listed, {}, time.time_ns() - RACY_NS
     for entry in sys.path:
         try:
-            names = os.listdir(entry or ".")
+            facts = os.stat(entry or ".")
+            folder = entry, facts.st_ino, facts.st_mtime_ns
+            held = known[folder] if folder in known else _in_folder(entry)
         except (OSError, TypeError, ValueError):  # one that is not there, or no path at all
             continue
-        for name in names:
-            if name.lower().endswith(_SUFFIXES):
-                yield Distribution(entry, name)
+        if facts.st_mtime_ns < since:
+            settled[folder] = held
+        yield from held
+    _listed = settled
+
+
+def _in_folder(entry: str) -> list[Distribution]:
+    return [Distribution(entry, name) for name in os.listdir(entry or ".") if name.lower().endswith(_SUFFIXES)]
 
 
 def _lists_distributions(finder: Any) -> bool:

@@ -14,14 +14,10 @@ from ..ground.host_exceptions import is_of_host
 from ..ground.limits import under_way
 from ..ground.logs import Log
 from ..ground.records import NamedTuple
-from .distributions import folders_of_metadata, normalized
+from . import distributions
+from .distributions import RACY_NS, folders_of_metadata, normalized
 
 _log = Log("dovetail")
-RACY_NS = 2_000_000_000
-"""Longest step of a file system's clock.
-
-What changed so shortly before may have changed again without a new time.
-"""
 _REFERENCE = re.compile(r"\s*(\w+(?:\.\w+)*)\s*(?::\s*(\w+(?:\.\w+)*))?\s*(?:\[.*\]\s*)?")
 """``package.module:object.attribute [extras]``, all behind the module optional."""
 
@@ -136,6 +132,7 @@ def forget() -> None:
     """Look through everything again when next asked: distributions may have changed in place."""
     global _last
     _last = None
+    distributions.forget()
 
 
 def version_of(name: str) -> str | None:

@@ -27,7 +27,8 @@ from ..ground.settings import cache_folder
 from ..ground.trusted_files import folder_problem
 from .candidates import Candidate
 from .content import Files, Stamp
-from .entry_points import RACY_NS, version_of
+from .distributions import RACY_NS
+from .entry_points import version_of
 from .reasons import ReasonCode, Refused
 
 _log = Log("dovetail")
