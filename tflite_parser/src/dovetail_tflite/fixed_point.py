@@ -41,36 +41,48 @@ def multiplied(x: Whole, factor: float) -> Whole:
     return found
 
 
-def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str) -> OutputSlot:
+def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str, plus: int = 0) -> OutputSlot:
     """Add layers that multiply plain integers of 64 bits as `multiplied` does.
+
+    TensorFlow Lite rounds twice, when it shifts by 31 and by the rest. Here both are one shift:
+    what is added before the second one is added before the first, that many places to the left.
+    That is half a step, less one where the number is negative: halves go away from zero.
 
     Args:
         call: The operator.
         x: Integers that fit 32 bits.
-        multiplier: Below 2^31.
+        multiplier: Below 2^31, and not negative.
         shift: The factor is multiplier * 2^(shift - 31).
         part: What the layers are called.
+        plus: What is added to the result; fits 16 bits.
     """
     wide, left, right = DType.INT64, max(shift, 0), max(-shift, 0)
+    places, half = 31 + right, (1 << right) >> 1
     factor = number(call, multiplier << left, wide, f"{part}_factor")
-    product = combined(call, BinaryOperation.MUL, x, factor, f"{part}_product")
-    product = raised(call, product, 1 << 30, f"{part}_rounded")
-    found = combined(call, BinaryOperation.SHIFT_RIGHT, product, number(call, 31, wide, f"{part}_unit"), f"{part}_high")
-    if not right:
-        return found
-    # Halves go away from zero: those of negative numbers down.
-    sign = combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, 63, wide, f"{part}_top"), f"{part}_sign")
-    found = combined(call, BinaryOperation.ADD, found, sign, f"{part}_signed")
-    found = raised(call, found, 1 << (right - 1), f"{part}_half")
-    return combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, right, wide, f"{part}_places"), part)
+    found = combined(call, BinaryOperation.MUL, x, factor, f"{part}_product")
+    if right:
+        # -2^31 of a negative number, else 0. Whether the product then rounds to 0 does not matter:
+        # (half - 1) >> right is 0, as half >> right is.
+        mask = number(call, -1 << 31, wide, f"{part}_top")
+        sign = combined(call, BinaryOperation.BITWISE_AND, x, mask, f"{part}_sign")
+        found = combined(call, BinaryOperation.ADD, found, sign, f"{part}_signed")
+    fits = abs(plus) << places < 1 << 60  # beside a product below 2^62 and halves below 2^62
+    found = raised(call, found, (1 << 30) + (half << 31) + (plus << places if fits else 0), f"{part}_rounded")
+    found = combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, places, wide, f"{part}_places"), part)
+    return found if fits else raised(call, found, plus, f"{part}_placed")
 
 
 def limited(call: Call, x: OutputSlot, dtype: DType, part: str = "") -> OutputSlot:
     """Add layers that cut plain integers off to the range of a type, which the result has."""
+    return call.add(Cast(dtype=dtype), within(call, x, dtype, part), part=part)
+
+
+def within(call: Call, x: OutputSlot, dtype: DType, part: str = "") -> OutputSlot:
+    """Add layers that cut plain integers off to the range of a type, and keep their own."""
     for operation, limit in zip((BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM), dtype.limits, strict=True):
         name = f"{part}_{operation}" if part else str(operation)
         x = combined(call, operation, x, number(call, int(limit), call.dtype_of(x), f"{name}_limit"), name)
-    return call.add(Cast(dtype=dtype), x, part=part)
+    return x
 
 
 def combined(call: Call, operation: BinaryOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:

@@ -7,7 +7,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, Cast, Concat, MatMul, Reduce, ReduceFunction, Reshape, StridedSlice
 
 from .call import Call
-from .fixed_point import combined, limited, multiplier_of, raised, scaled
+from .fixed_point import combined, limited, multiplier_of, raised, scaled, within
 
 _TYPES = (DType.INT8, DType.INT8, DType.INT16)
 """Of the input, and of the weights of features and of steps."""
@@ -42,19 +42,17 @@ def add_svdf(call: Call, rank: int, filters: int, steps: int) -> OutputSlot:
     centered = raised(call, _whole(call, x, "input"), -mine.zero_point[0], "centered")
     found = call.add(MatMul(transpose_b=True), centered, _whole(call, features, "weights"), part="features")
     found = scaled(call, _wide(call, found, "features_wide"), *first, "features_scaled")
-    found = limited(call, found, DType.INT16, "newest_word")
-    newest = call.add(Reshape(shape=(-1, filters, 1)), _whole(call, found, "newest"), part="newest_step")
-    held = call.add(Reshape(shape=(-1, filters, steps)), _whole(call, call.input(_STATE), "state"), part="held")
+    newest = call.add(Reshape(shape=(-1, filters, 1)), _word(call, found), part="newest_step")
+    held = call.add(Reshape(shape=(-1, filters, steps)), call.input(_STATE), part="held")
     older = call.add(StridedSlice(begin=(1,), end=(steps,), axes=(2,)), held, part="older")
     held = call.add(Concat(axis=2), older, newest, part="latest")
-    _keep(call, call.add(Reshape(shape=(-1, filters * steps)), held, part="kept"))
-    weighed = combined(call, BinaryOperation.MUL, held, _whole(call, times, "times"), "weighed")
+    call.write(_STATE, call.add(Reshape(shape=(-1, filters * steps)), held, part="next_state"))
+    weighed = combined(call, BinaryOperation.MUL, _whole(call, held, "latest"), _whole(call, times, "times"), "weighed")
     grouped = call.add(Reshape(shape=(-1, filters // rank, rank * steps)), weighed, part="grouped")
     total = call.add(Reduce(function=ReduceFunction.SUM, axes=(2,), keep_dims=False), grouped, part="total")
     if bias is not None:
         total = combined(call, BinaryOperation.ADD, total, _whole(call, bias, "bias"), "biased")
-    result = scaled(call, _wide(call, total, "wide"), *second, "scaled")
-    return limited(call, raised(call, result, theirs.zero_point[0], "placed"), DType.INT8)
+    return limited(call, scaled(call, _wide(call, total, "wide"), *second, "scaled", theirs.zero_point[0]), DType.INT8)
 
 
 def _multipliers(call: Call) -> list[tuple[int, int]]:
@@ -75,7 +73,8 @@ def _wide(call: Call, slot: OutputSlot, part: str) -> OutputSlot:
     return call.add(Cast(dtype=DType.INT64), slot, part=part)
 
 
-def _keep(call: Call, state: OutputSlot) -> None:
-    meaning = call.quantization_of(call.input(_STATE))
-    word = call.network.add(Cast(dtype=DType.INT16), state, name=call.label("next_state"), quantization=meaning).output
-    call.write(_STATE, word)
+def _word(call: Call, found: OutputSlot) -> OutputSlot:
+    """Return what features gave as words, which mean what those of the state do."""
+    meaning, part = call.quantization_of(call.input(_STATE)), "newest"
+    x = within(call, found, DType.INT16, part)
+    return call.network.add(Cast(dtype=DType.INT16), x, name=call.label(part), quantization=meaning).output
