@@ -48,6 +48,8 @@ Names are read some four times, and subgraphs as often as they are put in place 
 """
 _FREE = 1 << 24
 """Bytes that any file may give besides."""
+_FEW = 8
+"""Numbers of a vector, such as those of a shape, whose encoding is kept."""
 
 
 class BrokenFile(Exception):
@@ -113,6 +115,12 @@ class _VTable(NamedTuple):
 
     reach: int
     offsets: tuple[int, ...]
+
+
+@cache
+def _several(of: Struct, count: int) -> Struct:
+    """Return how some few numbers are encoded."""
+    return Struct(f"<{count}{of.format[-1]}")
 
 
 @cache
@@ -251,7 +259,9 @@ class Table:
         if not count:
             return ()
         self._source.count(count * of.size)
-        return unpack_from(f"<{count}{of.format[-1]}", self._buffer, at)
+        if count > _FEW:
+            return unpack_from(f"<{count}{of.format[-1]}", self._buffer, at)
+        return _several(of, count).unpack_from(self._buffer, at)
 
     def vector(self, name: str) -> npt.NDArray[Any]:
         """Return a vector of numbers to be looked at; one that is left out is empty."""
