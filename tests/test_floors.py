@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "core" / "src"
 
-FLOORS = ("ground", "graph", "layers", "contract", "native", "discovery", "optimizer", "runtime", "loading")
+FLOORS = ("ground", "graph", "layers", "quantized", "contract", "native", "discovery", "optimizer", "runtime", "loading")
 
 PUBLIC = (
     "dovetail",
@@ -46,6 +46,9 @@ PUBLIC = (
     "dovetail.ground.records",
     "dovetail.ground.settings",
     "dovetail.layers",
+    "dovetail.quantized.bounds",
+    "dovetail.quantized.fixed_point",
+    "dovetail.quantized.tables",
 )
 """Modules that backends, parsers and what a vendor writes may import."""
 

@@ -3,19 +3,17 @@
 Sums are exact, in 32 bits. Results are rounded once, to the nearest integer, ties to even, as ONNX
 has it (QLinearConv, QuantizeLinear): what a network says that spells quantization out. The fixed
 point of TensorFlow Lite's reference kernels rounds twice, and differs by one in some 3 of 1000.
-Tables of bytes (`tables.py`) have its bits.
+Tables of bytes (`dovetail.quantized.tables`) have its bits.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import numpy.typing as npt
 
-from dovetail import DType, Layer, Quantization
+from dovetail import Layer, Quantization
 from dovetail.graph.tensor import TensorInfo
-from dovetail.layers import ActivationFunction
+from dovetail.quantized.bounds import bounds_of
 
 from ..convolution.images import root_of
 from ..elementwise import input_info
@@ -30,40 +28,13 @@ def scheme(info: TensorInfo) -> Quantization:
     return info.quantization
 
 
-def limits(dtype: DType) -> tuple[int, int]:
-    """Return the least and the greatest integer of a type of 8 bits."""
-    return (-128, 127) if dtype is DType.INT8 else (0, 255)
-
-
 def clamp_range(layer: Layer) -> tuple[int, int]:
     """Return the least and the greatest integer of a result, by its type and its activation."""
     descriptor, info = root_of(layer), layer.output.known_info
     activation = getattr(descriptor, "activation", None)
     if activation is None:
-        return limits(info.dtype)
+        return info.dtype.limits
     return bounds_of(activation, descriptor.activation_alpha, descriptor.activation_beta, info)
-
-
-def bounds_of(activation: ActivationFunction, alpha: float, beta: float, info: TensorInfo) -> tuple[int, int]:
-    """Return the least and the greatest integer that a ReLU or a clamp gives.
-
-    Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from
-    zero, as float32.
-    """
-    low, high = limits(info.dtype)
-    scale, zero = scheme(info).scale[0], scheme(info).zero_point[0]
-
-    def quantized(value: float) -> int:
-        with np.errstate(over="ignore"):
-            ratio = float(np.float32(value / scale))
-        if not math.isfinite(ratio) or abs(ratio) > 1024:
-            return high if ratio > 0 else low
-        return zero + int(math.copysign(math.floor(abs(ratio) + 0.5), ratio))
-
-    is_bounded = activation == ActivationFunction.BOUNDED_RELU
-    least = max(low, min(high, quantized(beta if is_bounded else 0.0)))
-    most = max(low, min(high, quantized(alpha))) if is_bounded else high
-    return min(least, most), most  # of bounds that cross, the upper one wins
 
 
 def single(factors: npt.ArrayLike) -> npt.NDArray[np.float32]:

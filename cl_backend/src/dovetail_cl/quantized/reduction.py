@@ -14,7 +14,7 @@ from ..driver.arguments import Launch, Output, Scratch
 from ..elementwise import argument, input_info
 from ..kernels import TYPES, Kernels, Work
 from ..reduction.reducing import FUNCTIONS, computed_in, reduce
-from .arithmetic import SOURCE, limits, scheme, single
+from .arithmetic import SOURCE, scheme, single
 
 
 def create(layer: Layer, kernels: Kernels) -> Work:
@@ -34,7 +34,7 @@ def create(layer: Layer, kernels: Kernels) -> Work:
     struct = [("zero", np.int64), *((name, np.int32) for name in ("out_zero", "low", "high")), ("factor", np.float32)]
     numbers = np.zeros((), np.dtype(struct, align=True))
     numbers["zero"] = given.zero_point[0] * (count if is_sum else 1)
-    numbers["out_zero"], (numbers["low"], numbers["high"]) = theirs.zero_point[0], limits(result.dtype)
+    numbers["out_zero"], (numbers["low"], numbers["high"]) = theirs.zero_point[0], result.dtype.limits
     numbers["factor"] = single(factor)
     kernel = kernels.get(
         f"{SOURCE} quantized/reduction.cl",

@@ -11,14 +11,14 @@ import numpy as np
 from dovetail import DataLayout, Layer, PrivateLayer, Quantization, TensorInfo
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Activation, BinaryOperation, BroadcastTo, Concat, ElementwiseBinary, ElementwiseUnary, Prelu, Stack
+from dovetail.quantized.fixed_point import scaling_within
+from dovetail.quantized.tables import Table, packed, requantizing, stored, table_of
 
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
-from .fixed_point import scaling_within
 from .kinds import AddQuantized, ExtremeQuantized, MapQuantized, MultiplyQuantized, PreluQuantized
 from .rows import define_rows, rows
 from .support import LARGEST, clamp_range, scheme
-from .tables import packed, requantizing, stored, table_of
 
 _WHOLE = np.float32(12582912.0)
 """To this a float adds a whole number (requantization.h)."""
@@ -107,16 +107,16 @@ def _combining(
 
 
 def _map(
-    lowering: Lowering, layer: Layer, source: OutputSlot, table: bytes, what: str, quantization: Quantization | None
+    lowering: Lowering, layer: Layer, source: OutputSlot, table: Table, what: str, quantization: Quantization | None
 ) -> OutputSlot:
     """Look up each element of a tensor in whatever layout it has."""
     info = source.known_info
     if info.opaque is None:
         info = TensorInfo(info.shape, info.dtype, quantization)
-    return lowering.emit(MapQuantized(infos=(info,), table=table, what=what), [source], [layer]).output
+    return lowering.emit(MapQuantized(infos=(info,), table=table.tobytes(), what=what), [source], [layer]).output
 
 
-def _lower_table(lowering: Lowering, layer: Layer, slot: OutputSlot, table: bytes, what: str) -> None:
+def _lower_table(lowering: Lowering, layer: Layer, slot: OutputSlot, table: Table, what: str) -> None:
     layout = lowering.byte_layout(slot)
     source = lowering.plain(slot) if layout is None else lowering.bytes(slot, layout)
     made = _map(lowering, layer, source, table, what, layer.output.known_info.quantization)
@@ -132,7 +132,8 @@ def lower_function(lowering: Lowering, layer: Layer) -> bool:
     if source is None or not isinstance(descriptor, Activation | ElementwiseUnary):
         return False
     what = descriptor.function if isinstance(descriptor, Activation) else descriptor.operation
-    _lower_table(lowering, layer, source, table_of(layer), what.value)
+    table = table_of(descriptor, source.known_info, layer.output.known_info)
+    _lower_table(lowering, layer, source, table, what.value)
     return True
 
 
@@ -153,7 +154,7 @@ def _lower_constant(
 
 def _table_of_two(
     layer: Layer, operation: BinaryOperation, operands: tuple[OutputSlot, OutputSlot], values: Sequence[Any]
-) -> bytes:
+) -> Table:
     dtype = layer.output.known_info.dtype
     if operation in (BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM):
         return packed((np.maximum if operation is BinaryOperation.MAXIMUM else np.minimum)(*values), dtype)

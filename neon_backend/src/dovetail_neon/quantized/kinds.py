@@ -7,11 +7,11 @@ from typing import ClassVar
 from dovetail import PrivateLayer, Quantization
 from dovetail.graph.descriptor import descriptor_class
 from dovetail.layers import TieRounding
+from dovetail.quantized.fixed_point import Scaling
 
 from ..arrays import Floats, Ints, Whole
 from ..geometry.layouts import Image
 from ..geometry.window import Geometry
-from .fixed_point import Scaling
 
 
 @descriptor_class

@@ -6,9 +6,9 @@ import numpy as np
 
 from dovetail import Layer, TensorInfo
 from dovetail.layers import MatMul
+from dovetail.quantized.fixed_point import scaling_within
 
 from ..fusion.lowering import Lowering
-from .fixed_point import scaling_within
 from .kinds import ProductQuantized
 from .support import scheme
 

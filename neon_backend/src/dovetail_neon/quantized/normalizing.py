@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from dovetail import Layer, TensorInfo
 from dovetail.layers import Permute, Softmax
+from dovetail.quantized.fixed_point import scaling
 
 from ..fusion.lowering import Lowering
-from .fixed_point import scaling
 from .kinds import SoftmaxQuantized
 from .support import scheme
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
-
-from dovetail import Layer, Quantization, Support, TensorInfo
+from dovetail import Layer, Quantization, Support
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import ActivationFunction
+from dovetail.quantized.bounds import bounds_of
 
 from ..families import is_quantized
 
@@ -36,30 +33,6 @@ def clamp_range(layer: Layer) -> tuple[int, int]:
     if getattr(descriptor, "activation", None) is None:
         return bounds_of(None, 0.0, 0.0, info)
     return bounds_of(descriptor.activation, descriptor.activation_alpha, descriptor.activation_beta, info)
-
-
-def bounds_of(activation: ActivationFunction | None, alpha: float, beta: float, info: TensorInfo) -> tuple[int, int]:
-    """Least and greatest integer that a ReLU, a clamp or no function gives.
-
-    Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from
-    zero, as float32.
-    """
-    low, high = (-128, 127) if info.dtype.is_signed else (0, 255)
-    if activation is None or info.quantization is None:
-        return low, high
-    scale, zero = info.quantization.scale[0], info.quantization.zero_point[0]
-
-    def quantized(value: float) -> int:
-        with np.errstate(over="ignore"):
-            ratio = float(np.float32(value / scale))
-        if not math.isfinite(ratio) or abs(ratio) > 1024:
-            return high if ratio > 0 else low
-        return zero + int(math.copysign(math.floor(abs(ratio) + 0.5), ratio))
-
-    bounded = activation == ActivationFunction.BOUNDED_RELU
-    least = max(low, min(high, quantized(beta if bounded else 0.0)))
-    most = max(low, min(high, quantized(alpha))) if bounded else high
-    return min(least, most), most  # of bounds that cross, the upper one wins
 
 
 def columns(layer: Layer) -> Support | None:

@@ -7,10 +7,10 @@ from typing import ClassVar
 from dovetail import PrivateLayer
 from dovetail.graph.descriptor import descriptor_class
 from dovetail.ground.records import NamedTuple
+from dovetail.quantized.fixed_point import Scaling
 
 from ..arrays import Chars, Floats, Ints
 from ..elementwise.functions import Function
-from ..quantized.fixed_point import Scaling
 
 
 class GateFactors(NamedTuple):

@@ -10,9 +10,9 @@ import numpy as np
 
 from dovetail import Layer, TensorInfo
 from dovetail.layers import QuantizedLstm
+from dovetail.quantized.fixed_point import Scaling, scaling
 
 from ..fusion.lowering import Lowering
-from ..quantized.fixed_point import Scaling, scaling
 from ..quantized.support import scheme
 from .kinds import GateFactors, QuantizedLstmSteps
 

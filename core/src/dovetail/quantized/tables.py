@@ -14,37 +14,38 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dovetail import DType, Layer, Quantization, TensorInfo
-from dovetail.layers import Activation, ActivationFunction, ElementwiseUnary, UnaryOperation
-
+from ..graph.tensor import DType, Quantization, TensorInfo
+from ..layers import Activation, ActivationFunction, ElementwiseUnary, UnaryOperation
+from .bounds import bounds_of
 from .fixed_point import high_half, power_of_two, scaled, scaling, shifted_half
-from .support import bounds_of, scheme
 
+Integers = npt.NDArray[np.int64]
 Reals = npt.NDArray[np.float64]
+Table = npt.NDArray[np.uint8]
 
 
-def stored(dtype: DType) -> npt.NDArray[np.int64]:
+def stored(dtype: DType) -> Integers:
     """Return the integer that each byte is, in the order of bytes."""
     return np.arange(256, dtype=np.uint8).view(dtype.numpy).astype(np.int64)
 
 
-def packed(values: npt.NDArray[Any], dtype: DType) -> bytes:
+def packed(values: npt.NDArray[Any], dtype: DType) -> Table:
     """Return integers as the bytes of a table: clamped to those that a type has."""
-    low, high = (-128, 127) if dtype.is_signed else (0, 255)
-    return bytes((np.clip(values, low, high).astype(np.int64) & 0xFF).astype(np.uint8))
+    return np.asarray(np.clip(values, *dtype.limits).astype(np.int64) & 0xFF, np.uint8)
 
 
-def table_of(layer: Layer) -> bytes:
-    """Return what an `Activation` or `ElementwiseUnary` makes of each byte."""
-    descriptor, info, result = layer.descriptor, layer.inputs[0].source, layer.output.known_info
-    if info is None:
-        raise ValueError(f"{layer.name!r} has no input")
-    mine, theirs, dtype = scheme(info), scheme(layer.output), result.dtype
+def table_of(descriptor: Activation | ElementwiseUnary, info: TensorInfo, result: TensorInfo) -> Table:
+    """Return what a function of one element makes of each byte: uint8 [256].
+
+    Args:
+        descriptor: The function.
+        info: The operand: int8 or uint8, quantized per tensor.
+        result: The same of the result.
+    """
+    mine, theirs, dtype = _meaning(info), _meaning(result), result.dtype
     if isinstance(descriptor, ElementwiseUnary):
         function = _UNARY.get(descriptor.operation) or getattr(np, descriptor.operation.value)
         return _of_reals(function, mine, theirs, dtype)
-    if not isinstance(descriptor, Activation):
-        raise ValueError(f"{layer.kind} has no table")
     table = _in_fixed_point(descriptor, mine, theirs, result)
     if table is not None:
         return table
@@ -53,8 +54,8 @@ def table_of(layer: Layer) -> bytes:
     return _of_reals(lambda x: of_one(x, alpha, beta), mine, theirs, dtype)
 
 
-def requantizing(mine: Quantization, theirs: Quantization, dtype: DType) -> bytes:
-    """Return what each byte of one quantization is under another.
+def requantizing(mine: Quantization, theirs: Quantization, dtype: DType) -> Table:
+    """Return what each byte of one quantization is under another: uint8 [256].
 
     Source: TensorFlow Lite, reference_ops::ConcatenationWithScaling, in float32.
     """
@@ -63,13 +64,19 @@ def requantizing(mine: Quantization, theirs: Quantization, dtype: DType) -> byte
     return packed(_half_away(value) + theirs.zero_point[0], dtype)
 
 
+def _meaning(info: TensorInfo) -> Quantization:
+    if info.quantization is None:
+        raise ValueError("a table of bytes needs quantized tensors")
+    return info.quantization
+
+
 def _half_away(x: npt.NDArray[Any]) -> Reals:
     """Round to nearest, halves away from zero."""
     wide = x.astype(np.float64)
     return np.asarray(np.copysign(np.floor(np.abs(wide) + 0.5), wide))
 
 
-def _of_reals(function: Callable[[Reals], Any], mine: Quantization, theirs: Quantization, dtype: DType) -> bytes:
+def _of_reals(function: Callable[[Reals], Any], mine: Quantization, theirs: Quantization, dtype: DType) -> Table:
     with np.errstate(all="ignore"):
         reals = np.float32(mine.scale[0]) * (stored(dtype) - mine.zero_point[0]).astype(np.float32)
         values = np.asarray(function(reals.astype(np.float64)), np.float32)
@@ -77,7 +84,7 @@ def _of_reals(function: Callable[[Reals], Any], mine: Quantization, theirs: Quan
     return packed(np.where(np.isnan(made), 0.0, made) + theirs.zero_point[0], dtype)
 
 
-def _in_fixed_point(descriptor: Activation, mine: Quantization, theirs: Quantization, result: TensorInfo) -> bytes | None:
+def _in_fixed_point(descriptor: Activation, mine: Quantization, theirs: Quantization, result: TensorInfo) -> Table | None:
     """Return the table of a function that TensorFlow Lite computes so, if its factors fit."""
     low, high = bounds_of(None, 0.0, 0.0, result)
     if descriptor.function is ActivationFunction.LEAKY_RELU:
@@ -90,7 +97,7 @@ def _in_fixed_point(descriptor: Activation, mine: Quantization, theirs: Quantiza
     return None
 
 
-def _two_slopes(slope: float, mine: Quantization, theirs: Quantization, dtype: DType, bounds: tuple[int, int]) -> bytes | None:
+def _two_slopes(slope: float, mine: Quantization, theirs: Quantization, dtype: DType, bounds: tuple[int, int]) -> Table | None:
     """x where it is at least 0, else slope * x, clamped.
 
     Source: TensorFlow Lite, reference_ops::QuantizeLeakyRelu and QuantizedReluX; factors are formed
@@ -101,13 +108,12 @@ def _two_slopes(slope: float, mine: Quantization, theirs: Quantization, dtype: D
         ratios.append(np.float32(mine.scale[0]) * np.float32(slope) / np.float32(theirs.scale[0]))
     if not all(abs(ratio) < 1 << 20 for ratio in ratios):
         return None
-    above, below = (scaling(float(ratio)) for ratio in ratios)
-    integers = [int(x) - mine.zero_point[0] for x in stored(dtype)]
-    made = [scaled(x, above if x >= 0 else below) + theirs.zero_point[0] for x in integers]
-    return packed(np.clip(made, *bounds), dtype)
+    x = stored(dtype) - mine.zero_point[0]
+    above, below = (scaled(x, scaling(float(ratio))) for ratio in ratios)
+    return packed(np.clip(np.where(x >= 0, above, below) + theirs.zero_point[0], *bounds), dtype)
 
 
-def _hard_swish(mine: Quantization, theirs: Quantization, dtype: DType) -> bytes | None:
+def _hard_swish(mine: Quantization, theirs: Quantization, dtype: DType) -> Table | None:
     """x * max(0, min(1, x / 6 + 0.5)), in 16 bits.
 
     Source: TensorFlow Lite, reference_ops::HardSwish, which takes no output scale below 1/128 of
@@ -118,16 +124,13 @@ def _hard_swish(mine: Quantization, theirs: Quantization, dtype: DType) -> bytes
     gate = scaling(float(fine / (np.float32(3.0) / np.float32(32768.0))))
     if output.shift > 0 or gate.shift > 20:
         return None
-    made = []
-    for stored_as in stored(dtype):
-        value = (int(stored_as) - mine.zero_point[0]) * 128
-        share = shifted_half(value, gate.shift - 1) if gate.shift > 0 else value  # what saturates here does so below
-        share = high_half(share, gate.half, rounds=True)
-        share = shifted_half(share, 1) if gate.shift > 0 else power_of_two(share, -gate.shift)
-        share = (share + (1 << 15)) >> 1  # from [-1, 1) to [0, 1)
-        value = high_half(share, high_half(value, output.half, rounds=True), rounds=False)
-        made.append(power_of_two(value, -output.shift) + theirs.zero_point[0])
-    return packed(np.asarray(made), dtype)
+    value = (stored(dtype) - mine.zero_point[0]) * 128
+    # All shifts but one come before the product: what saturates here does so below.
+    share = high_half(shifted_half(value, max(gate.shift - 1, 0)), gate.half, rounds=True)
+    share = shifted_half(share, 1) if gate.shift > 0 else power_of_two(share, -gate.shift)
+    share = (share + (1 << 15)) >> 1  # from [-1, 1) to [0, 1)
+    value = high_half(share, high_half(value, output.half, rounds=True), rounds=False)
+    return packed(power_of_two(value, -output.shift) + theirs.zero_point[0], dtype)
 
 
 # --- functions of real numbers --------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Fixed point, as TensorFlow Lite's reference kernels compute with it.
+"""Fixed point as TensorFlow Lite's reference kernels compute with it, on arrays of integers.
 
 Sources: tensorflow/lite/kernels/internal/common.h (MultiplyByQuantizedMultiplier, which rounds
 twice; DownScaleInt32ToInt16Multiplier), quantization_util.cc (QuantizeMultiplier) and
@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 
-from dovetail.ground.records import NamedTuple
+import numpy as np
+import numpy.typing as npt
 
-_LEAST, _MOST = -(1 << 31), (1 << 31) - 1
+from ..ground.records import NamedTuple
+
+Integers = npt.NDArray[np.int64]
 _LEAST_HALF, _MOST_HALF = -(1 << 15), (1 << 15) - 1
 
 
@@ -28,10 +31,10 @@ class Scaling(NamedTuple):
 
 
 def scaling(factor: float) -> Scaling:
-    """Return a factor in fixed point; one so small that nothing times it is 1/2 becomes zero."""
+    """Return a finite factor in fixed point; zero if nothing of 32 bits times it is 1/2."""
     fraction, shift = math.frexp(factor)
     multiplier = int(math.copysign(math.floor(abs(fraction) * (1 << 31) + 0.5), fraction))
-    if multiplier == 1 << 31:
+    if abs(multiplier) == 1 << 31:
         multiplier, shift = multiplier // 2, shift + 1
     return Scaling(0, 0) if multiplier == 0 or shift < -31 else Scaling(multiplier, shift)
 
@@ -41,36 +44,35 @@ def scaling_within(factor: float) -> Scaling:
     return scaling(min(factor, 2.0**31 - 1))
 
 
-def scaled(x: int, by: Scaling) -> int:
-    """Return x times a factor, rounded to nearest in 31 bits and once more in those that stay."""
+def scaled(x: Integers, by: Scaling) -> Integers:
+    """Return x times a factor, rounded to 31 bits and once more to an integer.
+
+    What is shifted to the left wraps in 32 bits.
+    """
     wide = ((x << max(by.shift, 0)) + (1 << 31)) % (1 << 32) - (1 << 31)
-    if wide == by.multiplier == _LEAST:
-        return power_of_two(_MOST, max(-by.shift, 0))
     product = wide * by.multiplier
-    product += 1 << 30 if product >= 0 else 1 - (1 << 30)
+    product += np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     return power_of_two(_toward_zero(product, 31), max(-by.shift, 0))
 
 
-def power_of_two(x: int, exponent: int) -> int:
+def power_of_two(x: Integers, exponent: int) -> Integers:
     """x / 2^exponent, rounded to nearest, halves away from zero."""
     mask = (1 << exponent) - 1
     return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0))
 
 
-def high_half(a: int, b: int, *, rounds: bool) -> int:
+def high_half(a: Integers, b: Integers | int, *, rounds: bool) -> Integers:
     """Return the high half of 2 * a * b, of 16 bits each: rounded to nearest, or toward zero."""
-    if a == b == _LEAST_HALF:
-        return _MOST_HALF
     product = a * b
     if rounds:
-        product += 1 << 14 if product >= 0 else 1 - (1 << 14)
-    return _toward_zero(product, 15)
+        product += np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return np.minimum(_toward_zero(product, 15), _MOST_HALF)  # only the square of -2^15 exceeds it
 
 
-def shifted_half(x: int, amount: int) -> int:
+def shifted_half(x: Integers, amount: int) -> Integers:
     """x * 2^amount, saturated to 16 bits."""
-    return max(_LEAST_HALF, min(_MOST_HALF, x << amount))
+    return np.asarray(np.clip(x << amount, _LEAST_HALF, _MOST_HALF))
 
 
-def _toward_zero(x: int, bits: int) -> int:
-    return -(-x >> bits) if x < 0 else x >> bits
+def _toward_zero(x: Integers, bits: int) -> Integers:
+    return np.asarray(np.sign(x) * (np.abs(x) >> bits))
