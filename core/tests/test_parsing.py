@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from dovetail.ground.errors import ErrorCode, ModelError
+from dovetail.ground.errors import ErrorCode, ModelError, OptionError
 from dovetail.loading.parsing import installed_suffixes, parse
 
 PARSER = """
@@ -136,6 +139,13 @@ def test_folder_names_the_models_in_it(add_parser: AddParser, model: Path) -> No
 @pytest.mark.parametrize("path", ["nul\0byte.fake", "x" * 5000 + ".fake"])
 def test_path_that_no_file_can_have(path: str) -> None:
     assert refusal(path).code == ErrorCode.MODEL_NOT_FOUND
+
+
+@pytest.mark.parametrize("path", [None, 3, io.BytesIO(b"model"), np.zeros(3)], ids=lambda path: type(path).__name__)
+def test_what_is_no_path(path: Any) -> None:
+    with pytest.raises(OptionError, match=f"'{type(path).__name__}' is not the path of a model file") as caught:
+        parse(path)
+    assert caught.value.code is ErrorCode.OPTION_INVALID
 
 
 def test_refusal_of_the_parser_comes_through(add_parser: AddParser, model: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..discovery import Offer, forget, load_object, offers
 from ..ground.close_names import close_names
-from ..ground.errors import DovetailError, ErrorCode, ModelError
+from ..ground.errors import DovetailError, ErrorCode, ModelError, OptionError
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import Limits, limited
 
@@ -31,6 +31,7 @@ def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Netw
         limits: How much it may take.
 
     Raises:
+        OptionError: `path` is no path (`OPTION_INVALID`).
         ModelError: The file does not exist (`MODEL_NOT_FOUND`), no parser is installed for its
             suffix (`MODEL_FORMAT_UNKNOWN`), or the parser refuses it.
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
@@ -48,7 +49,14 @@ def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Netw
 def _parse(path: str | os.PathLike[str]) -> Network:
     from ..layers.network import Network
 
-    file = os.fsdecode(path)
+    try:
+        file = os.fsdecode(path)
+    except TypeError as error:
+        raise OptionError(
+            f"{type(path).__name__!r} is not the path of a model file",
+            code=ErrorCode.OPTION_INVALID,
+            hint="what lies in memory is read by the `parse` of a parser's own package",
+        ) from error
     _check_readable(file)
     suffix = _suffix(file)
     offer = _offer_for(file, suffix)
