@@ -15,6 +15,7 @@ from dovetail.layers import (
     Convolution2d,
     DepthwiseConvolution2d,
     Dequantize,
+    FullyConnected,
     MatMul,
     Quantize,
     TransposeConvolution2d,
@@ -81,6 +82,9 @@ NETWORKS: dict[str, Callable[[Network], OutputSlot]] = {
             quantization=Y,
         ).output
     ),
+    "connected": lambda n: (
+        n.add(FullyConnected(), words(n, 4, 5), stored(n, 3, 5, axis=0), bias(n), name="p", quantization=Y).output
+    ),
     "product": lambda n: (
         n.add(MatMul(), words(n, 2, 4, 5), stored(n, 2, 5, 3, dtype=DType.INT16), name="p", quantization=Y).output
     ),
@@ -103,8 +107,8 @@ def exact(name: str, x: np.ndarray, net: Network) -> np.ndarray:
     assert info.quantization is not None
     scheme = info.quantization
     wide, other = x.astype(np.int64), weights.astype(np.int64)
-    if name == "product":
-        total = wide @ other
+    if name in ("product", "connected"):
+        total = wide @ (other if name == "product" else other.T)
     else:
         patches = np.lib.stride_tricks.sliding_window_view(wide, (2, 2), (1, 2))
         laid = other[0] if name == "depthwise" else other
@@ -116,7 +120,8 @@ def exact(name: str, x: np.ndarray, net: Network) -> np.ndarray:
     found = np.empty(total.shape)
     for place in np.ndindex(total.shape):
         scale = scales[place[-1] if len(scales) > 1 else 0]
-        found[place] = multiplied(int(total[place]), scale / RESULT, name == "sums of 32 bits")
+        factor, sum_ = scale / RESULT, int(total[place])
+        found[place] = sum_ * factor if name == "connected" else multiplied(sum_, factor, name == "sums of 32 bits")
     low, high = (round(-1 / RESULT - 0.01), round(6.1 / RESULT)) if name == "clamped" else (-32768, 32767)
     return np.clip(np.rint(found), low, high)
 

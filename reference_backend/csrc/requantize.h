@@ -85,9 +85,9 @@ static inline int32_t requantize_wide(int64_t x, requantization by)
 /* x times a real factor, rounded to nearest, ties away from zero, and clamped after adding the zero
  * point. Fully connected layers alone: LiteRT's reference kernel of these scales in double, as its
  * results next to ties show (2.3.0). */
-static inline int32_t rescale(int32_t x, double factor, int32_t zero, int32_t low, int32_t high)
+static inline int32_t rescale(int64_t x, double factor, int32_t zero, int32_t low, int32_t high)
 {
-    double value = round(x * factor) + zero;
+    double value = round((double)x * factor) + zero;
     return value < low ? low : value > high ? high : (int32_t)value;
 }
 

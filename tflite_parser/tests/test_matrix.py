@@ -51,6 +51,20 @@ def test_words_by_bytes_with_a_scale_for_each_column() -> None:
     assert steps_apart(found, real(x, mine) @ real(other, scales), theirs) <= 0.51
 
 
+@pytest.mark.parametrize(("bias_type", "wraps"), [(np.int64, False), (np.int32, True)])
+@pytest.mark.parametrize("factor", [0.5, 0.125, 2.0**-4, 2.0**-16])
+def test_ties_of_connected_words_go_away_from_zero(factor: float, bias_type: type, wraps: bool) -> None:
+    """Sums are scaled in double; those of 32 bits wrap."""
+    x = np.arange(-48, 48).reshape(96, 1).astype(np.int16) if factor > 0.01 else np.full((3, 900), 32767, np.int16)
+    weights, bias = np.full((2, x.shape[1]), [[1], [127]]).astype(np.int8), np.asarray([0, 5], bias_type)
+    sources = [Held(x, (1.0, 0)), constant(weights, (1.0, 0)), constant(bias, (1.0, 0))]
+    (found,) = run("FULLY_CONNECTED", sources, [Stated(np.int16, (len(x), 2), (1 / factor, 0))], {}, version=11)
+    total = x.astype(np.int64) @ weights.T.astype(np.int64) + bias
+    total = total.astype(np.int32).astype(np.int64) if wraps else total
+    away = np.sign(total) * np.floor(np.abs(total * factor) + 0.5)
+    np.testing.assert_array_equal(found, np.clip(away, -32768, 32767))
+
+
 def test_rows_of_an_image() -> None:
     x, weights = RNG.uniform(-1, 1, (3, 2, 4)).astype(np.float32), RNG.uniform(-1, 1, (5, 8)).astype(np.float32)
     (found,) = run("FULLY_CONNECTED", [x, constant(weights), None], [Stated(np.float32, (3, 5))])

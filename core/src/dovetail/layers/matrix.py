@@ -30,6 +30,7 @@ class FullyConnected(FusedActivation, kind="dovetail.FullyConnected"):
 
     Inputs: input [..., K], at least rank 1; weights [N, K]; bias [N]. Output [..., N]. With int8 or
     uint8 input: integer weights, int32 bias, quantization on every slot (TensorFlow Lite's rules).
+    With int16: int8 weights, and sums of 64 bits with an int64 bias, of 32 with an int32 one.
     """
 
     input_names: ClassVar[tuple[str, ...]] = ("input", "weights", "bias")

@@ -21,6 +21,7 @@ from dovetail_reference.workloads.requantize cimport clamp_int32, clamp_sum, pro
 from dovetail_reference.workloads.requantize cimport requantize, requantize_wide, rescale
 from dovetail_reference.workloads.workload cimport new_workload, state_of, stated_workspace, workload_of
 
+from dovetail import DType
 from dovetail.layers import FullyConnected
 
 from .quantized import clamp_range, has_words, is_quantized
@@ -59,6 +60,7 @@ cdef struct State:
     int64_t batch_sizes[MAX_RANK]
     FusedFunction activation
     # Quantized layers only.
+    bint narrow             # words of 16 bits with a bias of 32: their sums have 32 bits, too
     bint connected          # a fully connected layer: scaled by `real_factors`, a matrix product by `factors`
     int32_t out_zero
     int32_t low
@@ -154,7 +156,7 @@ cdef void store_tile(
     const State *s, const double *sums, const void *bias, int64_t row, int64_t column, packable *output
 ) noexcept nogil:
     """Finish and write a tile of sums of floats or quantized bytes, with corner (row, column)."""
-    cdef int64_t r, c, at, which
+    cdef int64_t r, c, at, which, wide
     cdef int32_t whole
     cdef double value
     for r in range(min(<int64_t>TILE_ROWS, s.rows.lines - row)):
@@ -167,8 +169,16 @@ cdef void store_tile(
                     value += <double>(<const packable *>bias)[which]
                 output[at] = <packable>apply(&s.activation, value)
             elif packable is int16_t:
-                whole = requantize_wide(<int64_t>sums[r * TILE_COLUMNS + c], s.factors[which])
-                output[at] = <packable>clamp_sum(whole, s.out_zero, s.low, s.high)
+                wide = <int64_t>sums[r * TILE_COLUMNS + c]
+                if not s.connected:
+                    whole = requantize_wide(wide, s.factors[which])
+                    output[at] = <packable>clamp_sum(whole, s.out_zero, s.low, s.high)
+                else:   # sums wrap where TensorFlow Lite's own are undefined
+                    if s.narrow:
+                        wide = <int32_t>(wide + (<const int32_t *>bias)[which])
+                    elif bias != NULL:
+                        wide = <int64_t>(<uint64_t>wide + <uint64_t>(<const int64_t *>bias)[which])
+                    output[at] = <packable>rescale(wide, s.real_factors[which], s.out_zero, s.low, s.high)
             else:
                 whole = (<const int32_t *>sums)[r * TILE_COLUMNS + c]
                 if bias != NULL:
@@ -344,6 +354,7 @@ cdef void fill_fully_connected(State *s, object layer) except *:
     s.rows.line_stride = s.columns.line_stride = s.depth
     s.rows.depth_stride = s.columns.depth_stride = 1
     s.bias = layer.input_infos[2] is not None if len(layer.inputs) > 2 else False
+    s.narrow = s.quantized and s.output == INT16 and s.bias and layer.input_infos[2].dtype is DType.INT32
     s.activation = fused_function(layer.descriptor)
 
 
@@ -374,7 +385,7 @@ cdef void fill_quantization(State *s, object layer) except *:
 def quantized_product(layer):
     """Return whether integers stand for reals: if fully connected, or in a marked matmul."""
     if isinstance(layer.descriptor, FullyConnected):
-        return is_quantized(layer)
+        return is_quantized(layer) or (has_words(layer) and layer.input_infos[1].dtype is DType.INT8)
     infos = (*layer.input_infos, *layer.output_infos)
     return has_words(layer) or (is_quantized(layer) and any(info.quantization is not None for info in infos))
 

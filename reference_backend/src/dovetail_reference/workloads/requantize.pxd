@@ -12,7 +12,7 @@ cdef extern from "requantize.h" nogil:
     requantization requantization_of(double factor)
     int32_t requantize(int32_t x, requantization by)
     int32_t requantize_wide(int64_t x, requantization by)
-    int32_t rescale(int32_t x, double factor, int32_t zero, int32_t low, int32_t high)
+    int32_t rescale(int64_t x, double factor, int32_t zero, int32_t low, int32_t high)
     int32_t rounding_divide_by_power_of_two(int32_t x, int exponent)
     int32_t clamp_sum(int32_t x, int32_t zero, int32_t low, int32_t high)
     int32_t clamp_int32(int32_t x, int32_t low, int32_t high)

@@ -17,7 +17,6 @@ from dovetail.layers import (
     DepthwiseConvolution2d,
     Dequantize,
     ElementwiseBinary,
-    FullyConnected,
     FusedActivation,
     Pad,
     Permute,
@@ -277,10 +276,10 @@ def _neighbours(call: Call, x: OutputSlot, depth: int, taps: int) -> OutputSlot:
     return call.add(Concat(axis=4), *seen, part="neighbours")
 
 
-def _has_words(call: Call, descriptor: FusedActivation, weights: OutputSlot, bias: OutputSlot | None) -> bool:
-    """Tell whether a kind multiplies words of 16 bits by these weights."""
+def _has_words(call: Call, weights: OutputSlot, bias: OutputSlot | None) -> bool:
+    """Tell whether words of 16 bits are multiplied by these weights as integers."""
     of_sums = bias is None or call.dtype_of(bias) in (DType.INT32, DType.INT64)
-    return of_sums and call.dtype_of(weights) is DType.INT8 and not isinstance(descriptor, FullyConnected)
+    return of_sums and call.dtype_of(weights) is DType.INT8
 
 
 # -- any product with weights ----------------------------------------------------------------------
@@ -291,9 +290,9 @@ def add_product(
 ) -> OutputSlot:
     """Add a layer that multiplies by weights.
 
-    Bytes are multiplied as integers, and so are words of 16 bits by bytes in convolutions. Other
-    quantized tensors stand for the real numbers that are multiplied, such as quantized weights of
-    floats (which TensorFlow Lite calls hybrid).
+    Bytes are multiplied as integers, and so are words of 16 bits by bytes. Other quantized tensors
+    stand for the real numbers that are multiplied, such as quantized weights of floats (which
+    TensorFlow Lite calls hybrid).
 
     Args:
         call: The operator.
@@ -307,7 +306,7 @@ def add_product(
     along = theirs is not None and theirs.axis in (None, axis)
     if along and call.are_bytes(x) and call.is_fixed(descriptor) and call.dtype_of(weights) in BYTES:
         return call.add(descriptor, x, weights, bias)
-    if along and are_words(call, x) and call.is_fixed(descriptor) and _has_words(call, descriptor, weights, bias):
+    if along and are_words(call, x) and call.is_fixed(descriptor) and _has_words(call, weights, bias):
         return call.add(descriptor, x, weights, bias)
     if bias is not None and call.dtype_of(bias).is_integer:
         if ours is None or theirs is None:

@@ -17,6 +17,7 @@ from ...layers import (
     Convolution2d,
     DepthwiseConvolution2d,
     Dequantize,
+    FullyConnected,
     MatMul,
     Quantize,
     TransposeConvolution2d,
@@ -25,7 +26,7 @@ from ..annotation import Home
 from ..rewriting import derived_constant, prune
 from .base import Pass
 
-_Filtering = Convolution2d | DepthwiseConvolution2d | TransposeConvolution2d
+_Filtering = Convolution2d | DepthwiseConvolution2d | FullyConnected | TransposeConvolution2d
 
 
 class RealWords(Pass):
@@ -34,9 +35,9 @@ class RealWords(Pass):
     This is done where it moves the product to a backend that stands earlier in the preference.
 
     Words are made floats as they are, and the weights are multiplied by the very factor of 15 bits
-    that turns integer sums into results (TensorFlow Lite, MultiplyByQuantizedMultiplier of 64
-    bits): products are exact in float32, and results differ from those of integers only where the
-    rounding of sums in float32 takes them over a tie.
+    that turns integer sums into results (TensorFlow Lite, MultiplyByQuantizedMultiplier of 64 bits;
+    a double of fully connected layers): products are exact in float32, and results differ from
+    those of integers only where the rounding of sums in float32 takes them over a tie.
 
     Args:
         home: Place of the backend that would run a layer in the order of preference; None: nobody
@@ -136,12 +137,14 @@ def _factors(layer: Layer) -> Array | None:
     a, b = np.float64(ours.quantization.scale[0]), np.asarray(theirs.quantization.scale, np.float64)
     products = (a.astype(np.float32) * b.astype(np.float32)).astype(np.float64) if single else a * b
     with np.errstate(over="ignore"):
-        fractions, exponents = np.frexp(products / result.scale[0])
-    multipliers = np.floor(fractions * 2.0**31 + 0.5)
+        factors = products / result.scale[0]
+        fractions, exponents = np.frexp(factors)
     bias = layer.inputs[2].info if len(layer.inputs) > 2 else None
-    if bias is None or bias.dtype is not DType.INT32:  # sums of 32 bits have all of the multiplier
-        multipliers = np.where(multipliers < 0x7FFF0000, np.floor((multipliers + 2.0**15) / 2.0**16), 0x7FFF) * 2.0**16
-    factors = np.ldexp(multipliers, exponents - 31)
+    if not isinstance(layer.descriptor, FullyConnected):  # whose factors are no fixed point
+        multipliers = np.floor(fractions * 2.0**31 + 0.5)
+        if bias is None or bias.dtype is not DType.INT32:  # sums of 32 bits have all of the multiplier
+            multipliers = np.where(multipliers < 0x7FFF0000, np.floor((multipliers + 2.0**15) / 2.0**16), 0x7FFF) * 2.0**16
+        factors = np.ldexp(multipliers, exponents - 31)
     tiny, most = np.finfo(np.float32).tiny, np.finfo(np.float32).max
     return factors if bool(np.all((factors > tiny) & (factors < most))) else None
 

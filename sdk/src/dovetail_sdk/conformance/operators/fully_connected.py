@@ -11,12 +11,13 @@ from dovetail import DType
 from dovetail.layers import ActivationFunction, FullyConnected
 
 from ..cases import Array, Case, Feed, Operator, Parameters
-from ..references import samples
+from ..references import quantized, samples
 from ..references.products import LARGEST, WEIGHTED, WEIGHTED_QUANTITIES, Weighted, weighted_case
 from ..references.quantized import EIGHT_BITS, FULLY_CONNECTED
 from ..references.single_layer import layer_case
 from ..references.whole_products import summed, whole_operand
 
+_OF_WORDS = (("per_tensor", "int64"), ("per_axis", "int64"), ("per_tensor", "int32"), ("per_axis", None))
 _PLAIN = tuple(dtype for dtype in samples.INTEGERS if dtype not in EIGHT_BITS)
 _LABELS = tuple(dtype.label for dtype in _PLAIN)
 
@@ -62,7 +63,7 @@ def _make(parameters: Parameters, dtype: DType, rng: np.random.Generator) -> Cas
     shape, inputs, outputs = _input_shape(parameters), parameters["inputs"], parameters["outputs"]
     if shape is None or math.prod(shape) * outputs > LARGEST:
         return None
-    if dtype in _PLAIN:
+    if dtype in _PLAIN and not (dtype is DType.INT16 and parameters["weights.dtype"] == "int8"):
         return _whole_case(parameters, shape, dtype, rng)
     layer = Weighted(
         make=partial(FullyConnected),
@@ -122,5 +123,7 @@ OPERATOR = Operator(
         {"weights quantization": "per_axis", "inputs": 64},
         {"weights quantization": "per_axis", "activation": ActivationFunction.RELU},
         {"batch": 2, "weights quantization": "per_axis", "bias.dtype": None, "input.rank": 3},
+        *({"weights.dtype": "int8", "weights quantization": how, "bias.dtype": bias} for how, bias in _OF_WORDS),
+        {"weights.dtype": "int8", "values": quantized.TIES, "inputs": 64, "outputs": 37},
     ],
 )

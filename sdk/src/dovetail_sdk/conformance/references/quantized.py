@@ -40,10 +40,12 @@ class LitertScaling:
     Attributes:
         rescale: Multiplies integers by real factors.
         single: Element types for which the scales of input and weights are multiplied in float32.
+        wide: As `rescale`, of sums of 64 bits.
     """
 
     rescale: Callable[[Array, Array], Array] = fixed_point
     single: tuple[DType, ...] = ()
+    wide: Callable[[Array, Array], Array] = wide_fixed_point
 
     def is_single(self, dtype: DType) -> bool:
         """Tell whether the scales of input and weights are multiplied in float32."""
@@ -53,7 +55,7 @@ class LitertScaling:
 CONVOLUTIONS = LitertScaling(single=(DType.UINT8,))
 """kernel_util.cc, GetQuantizedConvolutionMultipler and PopulateConvolutionQuantizationParams."""
 BATCHED_PRODUCTS = LitertScaling(single=(*EIGHT_BITS, DType.INT16))
-FULLY_CONNECTED = LitertScaling(in_double)
+FULLY_CONNECTED = LitertScaling(in_double, wide=in_double)
 
 
 def of_type(how: str, dtype: DType) -> str:
@@ -179,7 +181,7 @@ def quantized_sums(
     product = scale * factors if litert.is_single(dtype) else float(scale) * factors.astype(np.float64)
     # Sums of words have 64 bits, unless their bias has 32.
     is_wide = dtype is DType.INT16 and (bias is None or bias.dtype == np.int64)
-    rescaled = (wide_fixed_point if is_wide else litert.rescale)(
+    rescaled = (litert.wide if is_wide else litert.rescale)(
         total, np.asarray(product, np.float64) / float(np.float32(result.scale[0]))
     )
     bits = {
