@@ -13,7 +13,7 @@ import pytest
 from dovetail import SubgraphView
 from dovetail.graph.descriptor import Constant, Input, Output
 from dovetail_neon.factory import CpuAccFactory
-from dovetail_neon.families import found, is_quantized
+from dovetail_neon.families import found, rules_for
 from dovetail_neon.fusion.chains import is_product_of_rows
 from dovetail_neon.fusion.rewriting import lower
 from dovetail_neon.kernels import Kernels, instruction_sets
@@ -94,7 +94,7 @@ def run_layer(direct, kernels):
             return build(net, *slots)
 
         layer, feeds = direct.build_layer(building, *arrays, quantizations=quantizations)
-        if found("WORKLOADS", layer.kind) is not None and not is_quantized(layer) and not is_product_of_rows(layer):
+        if found("WORKLOADS", layer.kind) is not None and rules_for(layer) == "RULES" and not is_product_of_rows(layer):
             return execute(layer, feeds, **how)
         for number, slot in enumerate(layer.outputs):
             networks[0].output(slot, name=f"result {number}")

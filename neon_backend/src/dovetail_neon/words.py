@@ -24,7 +24,7 @@ def in_words(layer: Layer) -> str:
     if what.startswith("convolution 1x1") and layer.output.known_info.rank < 4:
         what = what.replace("convolution 1x1", "matrix product", 1)
     precision = getattr(descriptor, "precision", "float32")
-    hows = [how, "" if precision in ("float32", "int8") else f"factors in {precision}"]
+    hows = [how, "" if precision in ("float32", "int8", "int16") else f"factors in {precision}"]
     return ", ".join([what, *filter(None, hows)])
 
 
@@ -75,6 +75,13 @@ def _depthwise(descriptor: Any, inputs: int) -> tuple[str, str]:
 def _of_bytes(what: str) -> Callable[[Any, int], tuple[str, str]]:
     def say(descriptor: Any, inputs: int) -> tuple[str, str]:
         return f"{what} {_windows(descriptor.geometry)} + requantization", "in bytes"
+
+    return say
+
+
+def _of_shorts(what: str) -> Callable[[Any, int], tuple[str, str]]:
+    def say(descriptor: Any, inputs: int) -> tuple[str, str]:
+        return f"{what} {_windows(descriptor.geometry)} + requantization", "in int16"
 
     return say
 
@@ -147,6 +154,8 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
         "DepthwiseBfloat16": _depthwise,
         "ConvolveQuantized": _of_bytes("convolution"),
         "DepthwiseQuantized": _of_bytes("depthwise convolution"),
+        "ConvolveShorts": _of_shorts("convolution"),
+        "DepthwiseShorts": _of_shorts("depthwise convolution"),
         "PoolQuantized": _pool_of_bytes,
         "AddQuantized": _sum_of_bytes,
         "MultiplyQuantized": _fixed("multiplication + requantization", "in bytes"),

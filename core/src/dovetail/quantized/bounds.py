@@ -9,6 +9,9 @@ import numpy as np
 from ..graph.tensor import TensorInfo
 from ..layers import ActivationFunction
 
+_FAR = 1 << 20
+"""From zero: beyond all integers of 8 and 16 bits."""
+
 
 def bounds_of(activation: ActivationFunction | None, alpha: float, beta: float, info: TensorInfo) -> tuple[int, int]:
     """Return the least and the greatest integer that a ReLU, a clamp or no function gives.
@@ -17,7 +20,7 @@ def bounds_of(activation: ActivationFunction | None, alpha: float, beta: float, 
         activation: RELU, BOUNDED_RELU or None.
         alpha: The upper bound of a clamp.
         beta: Its lower bound.
-        info: The result: int8 or uint8, quantized per tensor.
+        info: The result: int8, uint8 or int16, quantized per tensor.
 
     Source: TensorFlow Lite, CalculateActivationRangeQuantized: bounds are rounded, halves away from
     zero, as float32.
@@ -30,7 +33,7 @@ def bounds_of(activation: ActivationFunction | None, alpha: float, beta: float, 
     def quantized(value: float) -> int:
         with np.errstate(over="ignore"):
             ratio = float(np.float32(value / scale))
-        if not math.isfinite(ratio) or abs(ratio) > 1024:
+        if not math.isfinite(ratio) or abs(ratio) > _FAR:
             return high if ratio > 0 else low
         return zero + int(math.copysign(math.floor(abs(ratio) + 0.5), ratio))
 

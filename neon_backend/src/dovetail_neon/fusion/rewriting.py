@@ -8,7 +8,7 @@ from dovetail import Layer, SubgraphView
 from dovetail.graph.graph import Graph
 from dovetail.ground.limits import budget
 
-from ..families import found, is_quantized
+from ..families import found, rules_for
 from .chains import Chain, find_chains
 from .lowering import Lowering
 
@@ -43,7 +43,7 @@ def lower(view: SubgraphView, lanes: int, precision: str = "float32") -> Graph:
         elif match is not None:
             _lower_function(lowering, match)
         elif layer not in absorbed:
-            rule = found("BYTE_RULES" if is_quantized(layer) else "RULES", layer.kind)
+            rule = found(rules_for(layer), layer.kind)
             if rule is None or not rule(lowering, layer):
                 _keep(lowering, layer)
     graph = lowering.finish()

@@ -1,6 +1,6 @@
-"""Layers of quantized tensors, computed on bytes with sums in 32 bits.
+"""Layers of quantized tensors, computed on bytes with sums in 32 bits, or on int16.
 
-`requantization` is what all of them share: from sums to results.
+`requantization` is what those on bytes share: from sums to results.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 WORKLOADS = {
     "CpuAcc.AddQuantized": "elements.create_sum",
     "CpuAcc.ConvolveQuantized": "convolution.create",
+    "CpuAcc.ConvolveShorts": "shorts.create_convolution",
     "CpuAcc.DepthwiseQuantized": "depthwise.create",
+    "CpuAcc.DepthwiseShorts": "shorts.create_depthwise",
     "CpuAcc.ExtremeQuantized": "elements.create_extreme",
     "CpuAcc.MapQuantized": "elements.create_map",
     "CpuAcc.MultiplyQuantized": "elements.create_product",
@@ -40,6 +42,13 @@ BYTE_RULES = {
     "dovetail.Softmax": "normalizing.lower_softmax",
     "dovetail.Stack": "elementwise.lower_join",
     "dovetail.TransposeConvolution2d": "transposed.lower_transposed",
+}
+
+SHORT_RULES = {
+    "dovetail.Convolution2d": "short_products.lower_convolution",
+    "dovetail.DepthwiseConvolution2d": "short_products.lower_convolution",
+    "dovetail.FullyConnected": "short_products.lower_fully_connected",
+    "dovetail.TransposeConvolution2d": "short_products.lower_transposed",
 }
 
 FINER = {

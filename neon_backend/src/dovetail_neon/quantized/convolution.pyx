@@ -18,8 +18,6 @@ from dovetail_neon.quantized import matrix_unit
 cdef enum:
     WEIGHTS_BYTES = 1 << 20     # that stay in the L2 cache while threads share out pixels
     FRAME_BYTES = 1 << 18       # that stay there beside them while they are read
-    COPIES_PER_WORKER = 8       # chunks, each of which copies its frame
-    LONG_SUM = 1 << 15          # products of a result: a tile of such results takes some tenths of a millisecond
     SUMS_IN_FLIGHT = 12         # that hide how long a product takes
     WEIGHTS_NEAR = 1 << 15      # bytes of a panel that stay in the L1 cache
 
@@ -44,22 +42,28 @@ cdef int read_windows(acc_quantized_convolution *c, int element) except -1:
     return 0
 
 
-cdef double cycles(const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, bint near) noexcept:
+cdef double cycles(
+    const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, int64_t planes, bint near
+) noexcept:
     """Estimate the cycles that a panel of so many blocks takes for a word of an image of results.
 
     Two products and two loads are begun in a cycle; the L2 cache brings a vector in about 4.
     """
-    cdef int64_t together = 2 if rows > 1 and 2 * columns <= table.pixels[blocks] else 1
-    cdef int64_t tiles = parts(columns, table.pixels[blocks])
-    cdef double pixels = together * columns / <double>tiles
+    cdef int64_t most = table.pixels[blocks] // planes
+    cdef int64_t together = 2 if planes == 1 and rows > 1 and 2 * columns <= most else 1
+    cdef int64_t tiles = parts(columns, most)
+    cdef double pixels = together * planes * columns / <double>tiles
     cdef double each = max(pixels * blocks, pixels + blocks, <double>SUMS_IN_FLIGHT) / 2
     return tiles * parts(rows, together) * (each if near else max(each, 4.0 * blocks))
 
 
 cdef int64_t panels_of(
-    const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, int64_t block_weights
+    const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, int64_t block_weights, int64_t planes=1
 ) noexcept:
-    """Return into how many panels the blocks of a group are best cut."""
+    """Return into how many panels the blocks of a group are best cut.
+
+    Each pixel is as many of those that tiles hold as it has `planes`.
+    """
     cdef int64_t most, panels, best = blocks, panel, size, count
     cdef double least = 1e300, total
     for most in (2, 1, 3, 4):
@@ -71,10 +75,57 @@ cdef int64_t panels_of(
             size = blocks // panels + panel
             count = blocks % panels if panel else panels - blocks % panels
             if count:
-                total += count * cycles(table, size, rows, columns, size * block_weights <= WEIGHTS_NEAR)
+                total += count * cycles(table, size, rows, columns, planes, size * block_weights <= WEIGHTS_NEAR)
         if total < 0.97 * least:
             least, best = total, panels
     return best
+
+
+cdef char *packed_filters(
+    Workload workload, const acc_quantized_convolution *c, Kernels kernels, object weights, int unit, object name
+) except NULL:
+    """Pack weights as tiles of a unit read them, unless another workload has packed the same."""
+    cdef const acc_quantized_kernels *table = kernels.quantized
+    cdef const acc_window *w = &c.window
+    cdef int64_t taps = w.kernel_height * w.kernel_width
+    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES, group, panel, first, end
+    check_weights(weights, (c.filters * c.groups, taps, c.channels), name)
+    # Taps that are one run are packed as one tap of more channels.
+    cdef int64_t joined = w.kernel_width if c.runs == 1 else 1, width = weights.itemsize
+    cdef int64_t filter_step, tap_step, channel_step
+    cdef const char *data
+    cdef const char *of_group
+    cdef tuple form = ("convolve", unit, c.groups, c.filters, c.panels, taps, c.channels, joined)
+    cdef char *packed = <char *>workload.packed_before(kernels.constants, weights, form)
+    cdef Block block
+    cdef Packing packing
+    cdef acc_packing *asking
+    if packed != NULL:
+        return packed
+    laid = weights
+    if joined > 1:
+        laid = np.ascontiguousarray(weights).reshape(weights.shape[0], taps // joined, joined * c.channels)
+    filter_step, tap_step, channel_step = laid.strides[0] // width, laid.strides[1] // width, laid.strides[2] // width
+    data = <const char *>address_of(laid)
+    block = new_block(c.groups * c.blocks * block_weights)
+    packed = <char *>block.data
+    packing = Packing()
+    asking = packing.start()
+    with nogil:
+        for group in range(c.groups):
+            of_group = data + group * c.filters * filter_step * width
+            for panel in range(c.panels):
+                first, end = c.blocks * panel // c.panels, c.blocks * (panel + 1) // c.panels
+                if width == 1:
+                    table.pack_stored[unit](
+                        <const int8_t *>of_group, filter_step, tap_step, channel_step, first * BLOCK, c.filters, end - first,
+                        taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
+                else:
+                    table.pack[unit](
+                        <const int16_t *>of_group, filter_step, tap_step, channel_step, first * BLOCK, c.filters, end - first,
+                        taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
+    packing.finish()
+    return <char *>workload.share(kernels.constants, block, weights, form, name)
 
 
 def create(layer, Kernels kernels):
@@ -105,47 +156,11 @@ def create(layer, Kernels kernels):
     cdef int64_t last = c.filters - (c.blocks - 1) * BLOCK
     c.last_lanes = <int32_t>(last if c.groups > 1 else min(BLOCK, c.out_step - (c.blocks - 1) * BLOCK))
     cdef int64_t pixels = w.out_height * w.out_width, taps = w.kernel_height * w.kernel_width
-    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES, group, panel, first, end
+    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES
     cdef bint upright = w.out_width == 1
     c.panels = panels_of(
         table, c.blocks, 1 if upright else w.out_height, w.out_height if upright else w.out_width, block_weights)
-    weights = d.weights
-    check_weights(weights, (c.filters * c.groups, taps, c.channels), layer.name)
-    # Taps that are one run are packed as one tap of more channels.
-    cdef int64_t joined = w.kernel_width if c.runs == 1 else 1, width = weights.itemsize
-    cdef int64_t filter_step, tap_step, channel_step
-    cdef const char *data
-    cdef const char *of_group
-    form = "convolve", unit, c.groups, c.filters, c.panels, taps, c.channels, joined
-    cdef char *packed = <char *>workload.packed_before(kernels.constants, d.weights, form)
-    cdef Block block
-    cdef Packing packing
-    cdef acc_packing *asking
-    if packed == NULL:
-        if joined > 1:
-            weights = np.ascontiguousarray(weights).reshape(weights.shape[0], taps // joined, joined * c.channels)
-        filter_step, tap_step, channel_step = (step // width for step in weights.strides)
-        data = <const char *>address_of(weights)
-        block = new_block(c.groups * c.blocks * block_weights)
-        packed = <char *>block.data
-        packing = Packing()
-        asking = packing.start()
-        with nogil:
-            for group in range(c.groups):
-                of_group = data + group * c.filters * filter_step * width
-                for panel in range(c.panels):
-                    first, end = c.blocks * panel // c.panels, c.blocks * (panel + 1) // c.panels
-                    if width == 1:
-                        table.pack_stored[unit](
-                            <const int8_t *>of_group, filter_step, tap_step, channel_step, first * BLOCK, c.filters, end - first,
-                            taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
-                    else:
-                        table.pack[unit](
-                            <const int16_t *>of_group, filter_step, tap_step, channel_step, first * BLOCK, c.filters, end - first,
-                            taps // joined, c.channels * joined, packed + (group * c.blocks + first) * block_weights, asking)
-        packing.finish()
-        packed = <char *>workload.share(kernels.constants, block, d.weights, form, layer.name)
-    c.weights = packed
+    c.weights = packed_filters(workload, c, kernels, d.weights, unit, layer.name)
     if layer.output.info.nbytes <= SLACK or not c.blocks:
         return workload.capsule()
     # Share the work out: enough items for the threads, each of some microseconds.
@@ -165,20 +180,22 @@ def create(layer, Kernels kernels):
     return workload.capsule()
 
 
-cdef int share_out(acc_quantized_convolution *c, int64_t chunks, int64_t least) except -1:
+cdef int share_out(acc_quantized_convolution *c, int64_t chunks, int64_t least, int64_t element=1) except -1:
     """Cut the results of an image into about so many rectangles, of at least so many pixels.
 
-    There are more where the frame of one would otherwise not stay in the cache.
+    There are more where the frame of one would otherwise not stay in the cache. Elements of the
+    image have so many bytes.
     """
     cdef const acc_window *w = &c.window
     cdef int64_t pixels = w.out_height * w.out_width
     cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES
-    cdef double moved = c.images * (w.in_height * w.in_width * c.in_step + pixels * c.out_step)
+    cdef double moved = c.images * element * (w.in_height * w.in_width * c.in_step + pixels * c.out_step)
+    cdef int64_t framed = max(c.pixel_step, c.channels * element)
     chunks = max(1, min(chunks, pixels // least))
     c.chunks_first = c.groups * c.blocks * block_weights < min(3 * moved, <double>WEIGHTS_BYTES)
     if c.chunks_first and chunks > 1:
         chunks = parts(chunks, 2) * 2 if chunks < 6 else parts(chunks, 4) * 4
     elif c.framed:
         chunks = 1      # panels would each copy the frames of all
-    cut(w, chunks, max(FRAME_BYTES // c.pixel_step, 1) if c.framed else 0, &c.row_bands, &c.column_bands)
+    cut(w, chunks, max(FRAME_BYTES // framed, 1) if c.framed else 0, &c.row_bands, &c.column_bands)
     return 0

@@ -1,4 +1,5 @@
-/* Depthwise convolution of images of bytes, a group, which is a register of bytes, at a time. */
+/* Depthwise convolution of images of bytes, a group, which is a register of bytes, at a time; or of
+ * as many elements of 16 bits. */
 #pragma once
 
 #include "dovetail_neon/quantized/frame.h"
@@ -11,64 +12,75 @@ constexpr int side_by_side(int rows) { return (REGISTERS == 32 ? 4 : 2) / rows; 
 
 /* For every pixel of a row from `at` on, and every stack of rows of the window: a group of each of
  * the rows. */
-template <typename Unit>
-static void stack_rows(const acc_quantized_depthwise &w, const Byte *at, int64_t tap_step, int64_t pixels, Integers *stacked) {
+template <typename Groups>
+static void stack_rows(const acc_quantized_depthwise &w, const typename Groups::Element *at, int64_t tap_step, int64_t pixels, Integers *stacked) {
     const int64_t rows = w.window.kernel_height + w.together - 1;
     for (int64_t stack = 0; stack < w.stacks; stack++) {
-        const Byte *row[Unit::DEPTH];
-        for (int i = 0; i < Unit::DEPTH; i++) {
-            const int64_t tap = stack * Unit::DEPTH + i;
+        const typename Groups::Element *row[Groups::DEPTH];
+        for (int i = 0; i < Groups::DEPTH; i++) {
+            const int64_t tap = stack * Groups::DEPTH + i;
             row[i] = at + (tap < rows ? tap : 0) * tap_step;
         }
         Integers *to = stacked + stack * GROUP_VECTORS;
         for (int64_t pixel = 0; pixel < pixels; pixel++, to += w.stacks * GROUP_VECTORS) {
             Integers x[GROUP_VECTORS];
-            Unit::stack(row, x);
+            Groups::stack(row, x);
 #pragma GCC unroll 4
             for (int v = 0; v < GROUP_VECTORS; v++) to[v] = x[v];
 #pragma GCC unroll 4
-            for (int i = 0; i < Unit::DEPTH; i++) row[i] += w.step;
+            for (int i = 0; i < Groups::DEPTH; i++) row[i] += w.step;
         }
     }
 }
 
 /* Where the groups of one phase are made in a row, or in two rows of the same stacks. */
-struct GroupRow {
+template <typename Element> struct GroupRow {
     const acc_quantized_depthwise *self;
     const acc_job *job;
     const Integers *stacked;
     int64_t apart, tap_apart;   /* vectors, from the stack of one group to that of the next, and from tap to tap */
     const char *weights;
     int64_t row_weights;        /* bytes, from the weights of a row to those of the row below */
-    const int32_t *bias;
-    const float *factors;
-    Byte *out;
-    int64_t out_apart, out_row; /* bytes */
+    int64_t from;               /* where the filters of the phase begin in tables */
+    Element *out;
+    int64_t out_apart, out_row; /* elements */
 };
 
-/* From the sums of a group to its results. */
-template <typename Rounds> struct Finish {
-    const Rounds rounding;
+/* How `make_rectangles` reads and finishes groups of bytes. */
+template <typename Unit, typename Rounds> struct ByteGroups : Unit {
+    typedef Byte Element;
+    typedef acc_quantized_depthwise Layer;
+    typedef GroupBytes Results;
+    static INLINE_MEMBER const acc_quantized_depthwise &shape(const Layer &layer) { return layer; }
 
-    explicit Finish(const acc_requantization &r) : rounding(r.zero, r.low, r.high) {}
+    /* From the sums of a group to its results; `first`: where its filters begin in tables. */
+    struct Finish {
+        const Rounds rounding;
+        const int32_t *const bias;
+        const float *const factors;
 
-    INLINE_MEMBER GroupBytes operator()(const float *factors, const Integers (&sum)[GROUP_VECTORS]) const {
-        Integers x[GROUP_VECTORS];
+        explicit Finish(const Layer &w)
+            : rounding(w.result.zero, w.result.low, w.result.high), bias(w.result.bias), factors(w.result.factors) {}
+
+        INLINE_MEMBER Integers start(int64_t first) const { return load_integers(bias + first); }
+        INLINE_MEMBER GroupBytes operator()(int64_t first, const Integers (&sum)[GROUP_VECTORS]) const {
+            Integers x[GROUP_VECTORS];
 #pragma GCC unroll 4
-        for (int v = 0; v < GROUP_VECTORS; v++) x[v] = rounding(to_floats(sum[v]), load(factors + v * LANES));
-        return rounding.bytes(x);
-    }
+            for (int v = 0; v < GROUP_VECTORS; v++) x[v] = rounding(to_floats(sum[v]), load(factors + first + v * LANES));
+            return rounding.bytes(x);
+        }
+    };
 };
 
-/* `count` groups of each row, from group `first` on; of the last, `last_bytes` are results. */
-template <typename Unit, int rows, int count, typename Rounds>
-static void make_groups(const GroupRow &g, const Finish<Rounds> &finish, int64_t first, int64_t last_bytes) {
+/* `count` groups of each row, from group `first` on; of the last, `last_count` are results. */
+template <typename Groups, int rows, int count>
+static void make_groups(const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, int64_t first, int64_t last_count) {
     const acc_quantized_depthwise &w = *g.self;
     const Integers *at = g.stacked + first * g.apart;
     Integers sum[rows][count][GROUP_VECTORS];
 #pragma GCC unroll 4
     for (int v = 0; v < GROUP_VECTORS; v++) {
-        const Integers start = load_integers(g.bias + v * LANES);
+        const Integers start = finish.start(g.from + v * LANES);
 #pragma GCC unroll 2
         for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
@@ -84,42 +96,44 @@ static void make_groups(const GroupRow &g, const Finish<Rounds> &finish, int64_t
                 for (int r = 0; r < rows; r++) {
                     const Integers factor = load_integers(weights + r * g.row_weights + v * LANES * 4);
 #pragma GCC unroll 4
-                    for (int p = 0; p < count; p++) sum[r][p][v] = Unit::dot(sum[r][p][v], factor, pixel[p * g.apart + v]);
+                    for (int p = 0; p < count; p++) sum[r][p][v] = Groups::dot(sum[r][p][v], factor, pixel[p * g.apart + v]);
                 }
     }
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int p = 0; p < count; p++) {
-            const GroupBytes bytes = finish(g.factors, sum[r][p]);
-            Byte *out = g.out + r * g.out_row + (first + p) * g.out_apart;
-            if (p < count - 1 || last_bytes == GROUP)
-                __builtin_memcpy(out, &bytes, sizeof(bytes));
+            const typename Groups::Results results = finish(g.from, sum[r][p]);
+            typename Groups::Element *out = g.out + r * g.out_row + (first + p) * g.out_apart;
+            if (p < count - 1 || last_count == GROUP)
+                __builtin_memcpy(out, &results, sizeof(results));
             else
-                __builtin_memcpy(out, &bytes, (size_t)last_bytes);
+                __builtin_memcpy(out, &results, (size_t)last_count * sizeof(*out));
         }
 }
 
 /* Groups of which each, or only the last one of the row, is cut short. */
-template <typename Unit, int rows, typename Rounds>
-static void make_row(const GroupRow &g, const Finish<Rounds> &finish, int64_t groups, int64_t bytes, int64_t last_bytes) {
+template <typename Groups, int rows>
+static void make_row(const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, int64_t groups, int64_t each, int64_t last_count) {
     constexpr int most = side_by_side(rows);
     int64_t first = 0;
-    if (bytes == GROUP)
-        for (; first + most < groups && !g.self->polls; first += most) make_groups<Unit, rows, most>(g, finish, first, GROUP);
+    if (each == GROUP)
+        for (; first + most < groups && !g.self->polls; first += most) make_groups<Groups, rows, most>(g, finish, first, GROUP);
     for (; first < groups; first++) {
         if (g.self->polls && acc_stopped(g.job)) return;
-        make_groups<Unit, rows, 1>(g, finish, first, first == groups - 1 ? last_bytes : bytes);
+        make_groups<Groups, rows, 1>(g, finish, first, first == groups - 1 ? last_count : each);
     }
 }
 
-template <typename Unit, typename Rounds> void make_rectangles(int64_t begin, int64_t end, int32_t worker, const acc_job *job) {
-    const acc_quantized_depthwise &w = *(const acc_quantized_depthwise *)job->parameters;
+template <typename Groups> void make_rectangles(int64_t begin, int64_t end, int32_t worker, const acc_job *job) {
+    typedef typename Groups::Element Element;
+    const typename Groups::Layer &layer = *(const typename Groups::Layer *)job->parameters;
+    const acc_quantized_depthwise &w = Groups::shape(layer);
     Integers *stacked = (Integers *)(job->worker_workspace + worker * job->worker_stride);
-    Byte *frame = (Byte *)stacked + w.stacked_bytes;
-    const Finish<Rounds> finish(w.result);
+    Element *frame = (Element *)((char *)stacked + w.stacked_bytes);
+    const typename Groups::Finish finish(layer);
     const int64_t chunks = w.row_bands * w.column_bands, period = w.period * w.step;
-    GroupRow g;
+    GroupRow<Element> g;
     g.self = &w, g.job = job, g.stacked = stacked;
     g.row_weights = w.stacks * w.window.kernel_width * GROUP * 4;
     g.apart = w.period * w.window.stride_x * w.stacks * GROUP_VECTORS;
@@ -130,26 +144,26 @@ template <typename Unit, typename Rounds> void make_rectangles(int64_t begin, in
         const Reach reach(w.window, part);
         const int64_t pitch = reach.width * w.step;
         g.tap_apart = reach.tap_x * w.stacks * GROUP_VECTORS;
-        copy_framed(w.window, (const Byte *)job->inputs[0] + image * w.window.in_height * w.window.in_width * w.step, w.step, w.step,
+        copy_framed(w.window, (const Element *)job->inputs[0] + image * w.window.in_height * w.window.in_width * w.step, w.step, w.step,
                     w.outside, reach, frame);
-        Byte *out = (Byte *)job->outputs[0] + ((image * w.window.out_height + part.top) * w.window.out_width + part.left) * w.step;
+        Element *out = (Element *)job->outputs[0] + ((image * w.window.out_height + part.top) * w.window.out_width + part.left) * w.step;
         for (int64_t y = 0; y < part.rows; y += w.together)
             for (int64_t phase = 0; phase < w.phases; phase++) {
                 if (w.polls && acc_stopped(job)) return;
                 const int64_t from = phase * GROUP, run = part.columns * w.step - from;
                 if (run <= 0) break;
                 const bool flat = w.period > 1;
-                const int64_t groups = flat ? (run + period - 1) / period : part.columns, bytes = flat ? GROUP : lesser<int64_t>(GROUP, w.step - from);
-                const int64_t last_bytes = flat ? lesser<int64_t>(GROUP, run - (groups - 1) * period) : bytes;
+                const int64_t groups = flat ? (run + period - 1) / period : part.columns, each = flat ? GROUP : lesser<int64_t>(GROUP, w.step - from);
+                const int64_t last_count = flat ? lesser<int64_t>(GROUP, run - (groups - 1) * period) : each;
                 const int64_t pixels = (groups - 1) * w.period * w.window.stride_x + (w.window.kernel_width - 1) * reach.tap_x + 1;
-                stack_rows<Unit>(w, frame + y * w.window.stride_y * pitch + from, reach.tap_y * pitch, pixels, stacked);
+                stack_rows<Groups>(w, frame + y * w.window.stride_y * pitch + from, reach.tap_y * pitch, pixels, stacked);
                 g.weights = w.weights + phase * w.together * g.row_weights;
-                g.bias = w.result.bias + from, g.factors = w.result.factors + from;
+                g.from = from;
                 g.out = out + y * g.out_row + from;
                 if (w.together == 2 && y + 1 < part.rows)
-                    make_row<Unit, 2>(g, finish, groups, bytes, last_bytes);
+                    make_row<Groups, 2>(g, finish, groups, each, last_count);
                 else
-                    make_row<Unit, 1>(g, finish, groups, bytes, last_bytes);
+                    make_row<Groups, 1>(g, finish, groups, each, last_count);
             }
     }
 }
@@ -157,9 +171,9 @@ template <typename Unit, typename Rounds> void make_rectangles(int64_t begin, in
 template <typename Unit> void depthwise_bytes(int64_t begin, int64_t end, int32_t worker, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     if (((const acc_quantized_depthwise *)job->parameters)->result.near)
-        make_rectangles<Unit, NearRounding>(begin, end, worker, job);
+        make_rectangles<ByteGroups<Unit, NearRounding>>(begin, end, worker, job);
     else
-        make_rectangles<Unit, Rounding>(begin, end, worker, job);
+        make_rectangles<ByteGroups<Unit, Rounding>>(begin, end, worker, job);
 }
 
 template <typename Unit>

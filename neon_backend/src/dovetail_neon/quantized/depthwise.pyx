@@ -46,6 +46,52 @@ cdef bint goes_on(int64_t step, int64_t group) except -1:
     return 72 + 16 * (math.lcm(step, group) // step) < (72 + 16) * parts(step, group) * group / <double>step
 
 
+cdef char *pack_depthwise_filters(
+    Workload workload, const acc_quantized_depthwise *w, Kernels kernels, object layer, object channel_of, int unit, tuple form
+) except NULL:
+    """Pack weights [channels, taps], unless another workload has packed the same.
+
+    `form` tells orders of channels apart.
+    """
+    cdef const acc_window *window = &w.window
+    cdef int64_t group = 4 * kernels.lanes, tap_step
+    d = layer.descriptor
+    weights = d.weights
+    check_weights(weights, (d.source[1], window.kernel_height * window.kernel_width), layer.name)
+    form = *form, unit, d.source[1], window.kernel_height, window.kernel_width, w.together
+    cdef char *packed = <char *>workload.packed_before(kernels.constants, weights, form)
+    cdef Block block
+    if packed != NULL:
+        return packed
+    wide = shorts(weights)
+    tap_step = wide.strides[1] // 2
+    block = new_block(w.phases * w.together * w.stacks * window.kernel_width * group * UNIT_BYTES)
+    kernels.quantized.pack_depthwise[unit](
+        <const int16_t *>address_of(wide), wide.strides[0] // 2, tap_step * window.kernel_width, tap_step,
+        <const int64_t *>address_of(channel_of), w.phases, window.kernel_height, window.kernel_width, w.together,
+        <char *>block.data)
+    return <char *>workload.share(kernels.constants, block, weights, form, layer.name)
+
+
+cdef int cut_depthwise(
+    Workload workload, acc_quantized_depthwise *w, int64_t channels, int64_t group, int64_t element, double nanoseconds
+) except -1:
+    """Cut results into rectangles, and lay out what a worker holds; elements have so many bytes."""
+    cdef acc_window *window = &w.window
+    cdef int64_t columns
+    w.polls = <double>window.out_width * w.step * window.kernel_height * window.kernel_width > LONG_WORK
+    cut(window, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), w.images), max(FRAME_BYTES // (w.step * element), 1),
+        &w.row_bands, &w.column_bands, w.together)
+    while parts(window.out_width, w.column_bands) * window.stride_x > MAX_STACKED and w.column_bands < window.out_width:
+        w.column_bands = min(2 * w.column_bands, window.out_width)
+    # Groups go on beyond the last pixel of a row.
+    columns = parts(window.out_width, w.column_bands)
+    w.stacked_bytes = (reach(columns, window.stride_x, window.kernel_width, window.dilation_x) + w.period) * w.stacks * group * UNIT_BYTES
+    workload.state.per_worker = (
+        w.stacked_bytes + (frame_pixels(window, w.row_bands, w.column_bands, w.together) * w.step + group) * element + SLACK)
+    return 0
+
+
 def create(layer, Kernels kernels):
     """Return the workload of a `DepthwiseQuantized`."""
     d = layer.descriptor
@@ -54,7 +100,7 @@ def create(layer, Kernels kernels):
     cdef acc_window *window = &w.window
     cdef const acc_quantized_kernels *table = kernels.quantized
     cdef int unit = unit_of(kernels, d.weights)
-    cdef int64_t channels = d.source[1], group = 4 * kernels.lanes, taps, tap_step
+    cdef int64_t channels = d.source[1], group = 4 * kernels.lanes
     dtype = layer.output.info.dtype
     w.images = d.source[0]
     fill_window(window, d)
@@ -67,33 +113,11 @@ def create(layer, Kernels kernels):
     channel_of = np.ascontiguousarray(channels_of_words(channels, w.step, group, flat), np.int64)
     w.phases, w.period = channel_of.shape[0], math.lcm(w.step, group) // w.step if flat else 1
     requantize(workload, &w.result, d, dtype, 1, kernels, channel_of)
-    weights = d.weights
-    taps = window.kernel_height * window.kernel_width
-    check_weights(weights, (channels, taps), layer.name)
-    form = "depthwise", unit, channels, window.kernel_height, window.kernel_width, w.together, flat
-    w.weights = <char *>workload.packed_before(kernels.constants, weights, form)
-    cdef Block block
-    if w.weights == NULL:
-        wide = shorts(weights)
-        tap_step = wide.strides[1] // 2
-        block = new_block(w.phases * w.together * w.stacks * window.kernel_width * group * UNIT_BYTES)
-        table.pack_depthwise[unit](
-            <const int16_t *>address_of(wide), wide.strides[0] // 2, tap_step * window.kernel_width, tap_step,
-            <const int64_t *>address_of(channel_of), w.phases, window.kernel_height, window.kernel_width, w.together,
-            <char *>block.data)
-        w.weights = <char *>workload.share(kernels.constants, block, weights, form, layer.name)
+    w.weights = pack_depthwise_filters(workload, w, kernels, layer, channel_of, unit, ("depthwise", flat))
     if layer.output.info.nbytes <= SLACK:
         return workload.capsule()
     cdef double groups = <double>w.images * window.out_height * window.out_width * w.step / group
     cdef double nanoseconds = groups * (3 + w.stacks * (1.5 / w.together + window.kernel_width))
-    w.polls = <double>window.out_width * w.step * taps > LONG_WORK
-    cut(window, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), w.images), max(FRAME_BYTES // w.step, 1), &w.row_bands,
-        &w.column_bands, w.together)
-    while parts(window.out_width, w.column_bands) * window.stride_x > MAX_STACKED and w.column_bands < window.out_width:
-        w.column_bands = min(2 * w.column_bands, window.out_width)
-    # Groups go on beyond the last pixel of a row.
-    columns = parts(window.out_width, w.column_bands)
-    w.stacked_bytes = (reach(columns, window.stride_x, window.kernel_width, window.dilation_x) + w.period) * w.stacks * group * UNIT_BYTES
-    workload.state.per_worker = w.stacked_bytes + frame_pixels(window, w.row_bands, w.column_bands, w.together) * w.step + SLACK
+    cut_depthwise(workload, w, channels, group, 1, nanoseconds)
     workload.phase(table.depthwise[unit], w.images * w.row_bands * w.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()

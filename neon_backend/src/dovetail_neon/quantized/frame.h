@@ -53,8 +53,54 @@ INLINE void copy_pixels(const Byte *from, int64_t step, int64_t channels, int64_
         for (; count > 0; count--, from += step, to += channels) widen_run(from, channels, to);
 }
 
-template <typename Element> INLINE void fill_pixels(Element value, int64_t count, Element *to) {
-    for (int64_t i = 0; i < count; i++) to[i] = value;
+INLINE void copy_pixels(const int16_t *from, int64_t step, int64_t channels, int64_t count, int16_t *to) {
+    if (channels == step)
+        __builtin_memcpy(to, from, (size_t)(count * step) * sizeof(*to));
+    else
+        for (; count > 0; count--, from += step, to += channels) __builtin_memcpy(to, from, (size_t)channels * sizeof(*to));
+}
+
+template <typename Element> INLINE void fill_pixels(int32_t value, int64_t count, Element *to) {
+    for (int64_t i = 0; i < count; i++) to[i] = (Element)value;
+}
+
+/* Where words of 16 bits become bytes: the lower halves in one frame, the upper ones in another.
+ * Each is a byte of this backend: where those are signed, 128 less than the lower half is, and
+ * where they are not, 128 more than the upper one. */
+struct HalvedFrame {
+    Byte *low;
+    int64_t apart;
+    static constexpr int LOW_SIGN = SIGNED_BYTES ? 0x80 : 0, HIGH_SIGN = SIGNED_BYTES ? 0 : 0x80;
+    INLINE_MEMBER HalvedFrame operator+(int64_t count) const { return {low + count, apart}; }
+    INLINE_MEMBER void operator+=(int64_t count) { low += count; }
+};
+INLINE void fill_pixels(int32_t value, int64_t count, HalvedFrame to) {
+    fill_pixels((value & 0xFF) ^ HalvedFrame::LOW_SIGN, count, to.low);
+    fill_pixels((value >> 8 & 0xFF) ^ HalvedFrame::HIGH_SIGN, count, to.low + to.apart);
+}
+INLINE void halve_run(const int16_t *from, int64_t count, HalvedFrame to) {
+    constexpr int MANY = 2 * LANES;
+    typedef uint16_t Words __attribute__((vector_size(2 * MANY)));
+    typedef uint8_t Bytes __attribute__((vector_size(MANY)));
+    int64_t i = 0;
+    for (; i + MANY <= count; i += MANY) {
+        Words x;
+        __builtin_memcpy(&x, from + i, sizeof(x));
+        const Bytes low = __builtin_convertvector((x & 0xFF) ^ HalvedFrame::LOW_SIGN, Bytes);
+        const Bytes high = __builtin_convertvector((x >> 8) ^ HalvedFrame::HIGH_SIGN, Bytes);
+        __builtin_memcpy(to.low + i, &low, sizeof(low));
+        __builtin_memcpy(to.low + to.apart + i, &high, sizeof(high));
+    }
+    for (; i < count; i++) {
+        const uint16_t x = (uint16_t)from[i];
+        to.low[i] = (Byte)((x & 0xFF) ^ HalvedFrame::LOW_SIGN), to.low[to.apart + i] = (Byte)(x >> 8 ^ HalvedFrame::HIGH_SIGN);
+    }
+}
+INLINE void copy_pixels(const int16_t *from, int64_t step, int64_t channels, int64_t count, HalvedFrame to) {
+    if (channels == step)
+        halve_run(from, count * step, to);
+    else
+        for (; count > 0; count--, from += step, to += channels) halve_run(from, channels, to);
 }
 
 /* A rectangle of the results of a window, of which there are row_bands * column_bands; its rows are
@@ -86,22 +132,22 @@ struct Reach {
 };
 
 /* Copy `count` pixels from column `left` of a row on, which is none where it lies outside. */
-template <typename Element>
-INLINE void copy_run(const acc_window &w, const Byte *row, int64_t step, int64_t channels, int32_t outside, int64_t left, int64_t count,
-                     Element *to) {
+template <typename Element, typename Frame>
+INLINE void copy_run(const acc_window &w, const Element *row, int64_t step, int64_t channels, int32_t outside, int64_t left, int64_t count,
+                     Frame to) {
     const int64_t begin = row ? lesser(greater<int64_t>(-left, 0), count) : count, end = greater(begin, lesser(w.in_width - left, count));
-    fill_pixels((Element)outside, begin * channels, to);
+    fill_pixels(outside, begin * channels, to);
     if (begin < end) copy_pixels(row + (left + begin) * step, step, channels, end - begin, to + begin * channels);
-    fill_pixels((Element)outside, (count - end) * channels, to + end * channels);
+    fill_pixels(outside, (count - end) * channels, to + end * channels);
 }
 
-/* Copy so many channels of what is reached of an image, whose pixels are `step` bytes apart. */
-template <typename Element>
-static void copy_framed(const acc_window &w, const Byte *image, int64_t step, int64_t channels, int32_t outside, const Reach &r, Element *to) {
+/* Copy so many channels of what is reached of an image, whose pixels are `step` elements apart. */
+template <typename Element, typename Frame>
+static void copy_framed(const acc_window &w, const Element *image, int64_t step, int64_t channels, int32_t outside, const Reach &r, Frame to) {
     const int64_t runs = r.tap_x < w.dilation_x ? w.kernel_width : 1;
     for (int64_t y = 0; y < r.height; y++) {
         const int64_t tap = r.tap_y < w.dilation_y ? y / r.tap_y : 0, at = r.top + tap * w.dilation_y + y - tap * r.tap_y;
-        const Byte *row = at >= 0 && at < w.in_height ? image + at * w.in_width * step : nullptr;
+        const Element *row = at >= 0 && at < w.in_height ? image + at * w.in_width * step : nullptr;
         const int64_t count = r.width / runs;
         for (int64_t run = 0; run < runs; run++, to += count * channels)
             copy_run(w, row, step, channels, outside, r.left + run * w.dilation_x, count, to);

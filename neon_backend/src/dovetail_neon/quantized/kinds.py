@@ -9,7 +9,7 @@ from dovetail.graph.descriptor import descriptor_class
 from dovetail.layers import TieRounding
 from dovetail.quantized.fixed_point import Scaling
 
-from ..arrays import Floats, Ints, Whole
+from ..arrays import Doubles, Floats, Ints, Longs, Whole
 from ..geometry.layouts import Image
 from ..geometry.window import Geometry
 
@@ -54,6 +54,52 @@ class DepthwiseQuantized(QuantizedFilters, kind="CpuAcc.DepthwiseQuantized"):
     """
 
     precision: ClassVar[str] = "int8"
+
+
+@descriptor_class
+class ShortFilters(PrivateLayer):
+    """Base of kinds that slide integer weights over plain images of int16, channels innermost.
+
+    Sums are exact, in 64 bits. Weights are less their zero points. A result is its zero point plus
+    the sum, with its bias, times the factor of the filter, rounded and clamped to `bounds`.
+    """
+
+    weights: Whole
+    bias: Longs | None
+    factors: Doubles
+    source: Image
+    target: Image
+    geometry: Geometry
+    zeros: tuple[int, int]
+    """Zero points of the image and of the result."""
+    bounds: tuple[int, int]
+    """Least and greatest result."""
+    is_fixed: bool = True
+    """Factors are fixed point: of 15 bits, with halves up, or of 31 bits, with halves away from 0,
+    where sums are narrow. Else they are doubles, with halves away from 0."""
+    is_narrow: bool = False
+    """Sums are of 32 bits."""
+
+
+@descriptor_class
+class ConvolveShorts(ShortFilters, kind="CpuAcc.ConvolveShorts"):
+    """Convolution of images of int16, or product of matrix rows.
+
+    Weights are [filters, taps, channels of a group].
+    """
+
+    precision: ClassVar[str] = "int16"
+    groups: int = 1
+
+
+@descriptor_class
+class DepthwiseShorts(ShortFilters, kind="CpuAcc.DepthwiseShorts"):
+    """Depthwise convolution of images of int16; weights [channels, taps].
+
+    Each channel has a filter of its own.
+    """
+
+    precision: ClassVar[str] = "int16"
 
 
 @descriptor_class

@@ -10,7 +10,7 @@ import numpy as np
 from dovetail import Layer, layers
 from dovetail.ground.pieces import mapped
 
-from ..arrays import Floats, Ints, Whole
+from ..arrays import Doubles, Floats, Ints, Whole
 from ..convolution.lowering import window_of
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
@@ -22,7 +22,13 @@ from .support import LARGEST, clamp_range, scheme
 
 
 def weights_of(layer: Layer) -> tuple[Whole, Floats, Ints | None]:
-    """Return a product's weights less zero points, factors from sums to results, and the bias.
+    """Return a product's weights less zero points, factors from sums to results, and the bias."""
+    weights, factors = factored_weights(layer)
+    return weights, np.minimum(factors, LARGEST).astype(np.float32), layer.constant(2) if len(layer.inputs) > 2 else None
+
+
+def factored_weights(layer: Layer) -> tuple[Whole, Doubles]:
+    """Return a product's weights less zero points, and the factor of each filter's sums.
 
     The weights keep the order in which they are stored; int8 without zero points is what is stored.
     """
@@ -37,8 +43,7 @@ def weights_of(layer: Layer) -> tuple[Whole, Floats, Ints | None]:
         zeros = np.asarray(given.zero_point, np.int16)
         weights = mapped(np.subtract, np.int16, stored, zeros.reshape(column) if given.is_per_axis else zeros)
     steps = scheme(layer.inputs[0].source).scale[0] * np.asarray(given.scale, np.float64)
-    factors = np.broadcast_to(steps / scheme(layer.output).scale[0], stored.shape[axis])
-    return weights, np.minimum(factors, LARGEST).astype(np.float32), layer.constant(2) if len(layer.inputs) > 2 else None
+    return weights, np.broadcast_to(steps / scheme(layer.output).scale[0], stored.shape[axis])
 
 
 def zeros_of(layer: Layer) -> tuple[int, int]:

@@ -131,6 +131,45 @@ typedef struct {
     int32_t polls;                  /* a row takes long: the stop word is read before each group of it */
 } acc_quantized_depthwise;
 
+/* From the sum of a layer of int16 to a result, by one of:
+ *
+ *   TIES_UP, TIES_AWAY          in double, which is exact for all sums that the layer can have:
+ *                               (sum + bias) * factor, halves up (of fixed point) or away from zero
+ *   WIDE, NARROW                sums of 64 or 32 bits, in fixed point
+ *   WIDE_REAL, NARROW_REAL      the same times a double, halves away from zero */
+enum { ACC_TIES_UP, ACC_TIES_AWAY, ACC_WIDE, ACC_NARROW, ACC_WIDE_REAL, ACC_NARROW_REAL };
+
+/* Tables hold whole blocks of 16 filters, or phases of groups; padding is zero. */
+typedef struct {
+    const double *bias;             /* as `sums` */
+    const double *factors;
+    const double *nudges;           /* TIES_UP: half of what the last bit of a product stands for */
+    const int64_t *sums;            /* what is added: the bias, less what zero points come to */
+    const int32_t *multipliers;     /* of fixed point: 31 bits */
+    const int32_t *shifts;
+    int32_t zero, low, high;        /* bounds count the zero point */
+    int32_t way;
+} acc_short_results;
+
+/* Convolution of images of int16, plain tensors with channels innermost. Everything is as above,
+ * but that pixels are `in_step` and `out_step` elements apart, and that windows are always read
+ * from frames: of bytes, the upper and the lower halves `plane` bytes apart, each of which is
+ * multiplied in 32 bits; or of int16. Sums of 32 bits hold so many words (`most`) before they are
+ * added up in double. `convolution.result` is unused. */
+typedef struct {
+    acc_quantized_convolution convolution;
+    int64_t plane;
+    int64_t most;
+    acc_short_results result;
+} acc_short_convolution;
+
+/* Depthwise convolution of such images: steps are elements, and a group is as many int16 as a
+ * register has bytes. `depthwise.result` is unused. */
+typedef struct {
+    acc_quantized_depthwise depthwise;
+    acc_short_results result;
+} acc_short_depthwise;
+
 /* Pooling. Range: images * rows of results. */
 typedef struct {
     int64_t images, channels;
@@ -257,6 +296,8 @@ typedef struct {
     /* By depth: 0 halves, 1 quads or NULL. */
     dovetail_body convolve[2];
     dovetail_body depthwise[2];
+    dovetail_body convolve_shorts[2];
+    dovetail_body depthwise_shorts;
     dovetail_body maximum;
     dovetail_body average;
     dovetail_body sum;

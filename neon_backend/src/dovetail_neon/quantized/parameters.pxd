@@ -89,6 +89,36 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t outside
         int32_t polls
 
+    enum:
+        ACC_TIES_UP
+        ACC_TIES_AWAY
+        ACC_WIDE
+        ACC_NARROW
+        ACC_WIDE_REAL
+        ACC_NARROW_REAL
+
+    ctypedef struct acc_short_results:
+        const double *bias
+        const double *factors
+        const double *nudges
+        const int64_t *sums
+        const int32_t *multipliers
+        const int32_t *shifts
+        int32_t zero
+        int32_t low
+        int32_t high
+        int32_t way
+
+    ctypedef struct acc_short_convolution:
+        acc_quantized_convolution convolution
+        int64_t plane
+        int64_t most
+        acc_short_results result
+
+    ctypedef struct acc_short_depthwise:
+        acc_quantized_depthwise depthwise
+        acc_short_results result
+
     ctypedef struct acc_quantized_pooling:
         int64_t images
         int64_t channels
@@ -208,6 +238,8 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t has_quads
         dovetail_body convolve[2]
         dovetail_body depthwise[2]
+        dovetail_body convolve_shorts[2]
+        dovetail_body depthwise_shorts
         dovetail_body maximum
         dovetail_body average
         dovetail_body sum

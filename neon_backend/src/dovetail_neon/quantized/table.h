@@ -7,6 +7,7 @@
 #include "dovetail_neon/quantized/elements.h"
 #include "dovetail_neon/quantized/products.h"
 #include "dovetail_neon/quantized/reduction.h"
+#include "dovetail_neon/quantized/shorts.h"
 #include "dovetail_neon/quantized/pooling.h"
 #include "dovetail_neon/quantized/softmax.h"
 #include "dovetail_neon/recurrent/quantized_lstm.h"
@@ -32,6 +33,8 @@ static const acc_quantized_kernels quantized_kernels = {
     ACC_HAS_QUADS,
     ACC_BY_UNIT(convolve_bytes),
     ACC_BY_UNIT(depthwise_bytes),
+    ACC_BY_UNIT(convolve_shorts),
+    depthwise_shorts,
     pool_bytes<Largest<GROUP>, Largest<BLOCK>>,
     pool_bytes<Mean, Mean>,
     combine_bytes<Sum>,

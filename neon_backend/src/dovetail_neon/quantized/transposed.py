@@ -6,6 +6,8 @@ See `convolution.transposed`. What lies outside the image are zero points, as fo
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -26,48 +28,69 @@ from .kinds import ConvolveQuantized, ReorderQuantized
 from .lowering import weights_of, zeros_of
 from .support import clamp_range
 
+Convolve = Callable[[Whole, Image, Geometry, str], OutputSlot]
+"""Makes the convolution of a phase, by weights, target, window and name: returns plain results."""
+
 
 def lower_transposed(lowering: Lowering, layer: Layer) -> bool:
     """Make a convolution in bytes for each phase, and put their results side by side."""
-    descriptor, source, value = layer.descriptor, layer.inputs[0].source, layer.constant(1)
-    if not isinstance(descriptor, TransposeConvolution2d) or source is None or value is None:
+    descriptor, source = layer.descriptor, layer.inputs[0].source
+    if not isinstance(descriptor, TransposeConvolution2d) or source is None:
         return False
+    layout, dtype = descriptor.layout, layer.output.known_info.dtype
+    x, image = lowering.bytes(source, layout), Image.of(source.known_info, layout)
+    stored, factors, bias = weights_of(layer)
+
+    def convolve(weights: Whole, target: Image, window: Geometry, name: str) -> OutputSlot:
+        made = ConvolveQuantized(
+            infos=(bytes_info(target, dtype),),
+            weights=weights,
+            bias=bias,
+            factors=factors,
+            source=image,
+            target=target,
+            geometry=window,
+            zeros=zeros_of(layer),
+            bounds=clamp_range(layer),
+        )
+        return _plain(lowering, layer, lowering.emit(made, [x], [layer], name).output, layout)
+
+    join_phases(lowering, layer, stored, convolve)
+    return True
+
+
+def join_phases(lowering: Lowering, layer: Layer, stored: Whole, convolve: Convolve) -> None:
+    """Make the convolution of each phase, and put their results side by side.
+
+    Args:
+        lowering: What grows.
+        layer: A transposed convolution.
+        stored: Its weights less zero points, in the order in which they are stored.
+        convolve: Makes one.
+    """
+    descriptor: Any = layer.descriptor
     layout, info = descriptor.layout, layer.output.known_info
     target = Image.of(info, layout)
-    kernel, results = descriptor.kernel_size(TensorInfo.of_array(value)), (target.height, target.width)
+    kernel, results = descriptor.kernel_size(TensorInfo.of_array(stored)), (target.height, target.width)
     rows, columns = (
         Axis.of(kernel[i], descriptor.stride[i], descriptor.dilation[i], descriptor.padding[i], results[i]) for i in range(2)
     )
-    x, image = lowering.bytes(source, layout), Image.of(source.known_info, layout)
     computed = Image(target.batch, target.channels, rows.size, columns.size)
-    stored, factors, bias = weights_of(layer)
     by_filter = stored.transpose(1, 2, 3, 0) if layout is DataLayout.NCHW else stored
     made, moves, load = [], [], budget()
     for number, (y, z) in enumerate(itertools.product(range(len(rows.phases)), range(len(columns.phases)))):
         load.check_time()
         phase = rows.phases[y], columns.phases[z]
-        convolve = ConvolveQuantized(
-            infos=(bytes_info(computed, info.dtype),),
-            weights=_weights(by_filter, *phase),
-            bias=bias,
-            factors=factors,
-            source=image,
-            target=computed,
-            geometry=Geometry(
-                (len(phase[0].taps), len(phase[1].taps)),
-                dilation=(phase[0].dilation, phase[1].dilation),
-                padding=(phase[0].padding, phase[1].padding),
-            ),
-            zeros=zeros_of(layer),
-            bounds=clamp_range(layer),
+        window = Geometry(
+            (len(phase[0].taps), len(phase[1].taps)),
+            dilation=(phase[0].dilation, phase[1].dilation),
+            padding=(phase[0].padding, phase[1].padding),
         )
-        made.append(
-            _plain(lowering, layer, lowering.emit(convolve, [x], [layer], f"{layer.name}.phase {number}").output, layout)
-        )
-        moves.append(_move(layout, computed, target, number, (_taken(rows, y, results[0]), _taken(columns, z, results[1]))))
+        made.append(convolve(_weights(by_filter, *phase), computed, window, f"{layer.name}.phase {number}"))
+        taken = _taken(rows, y, results[0]), _taken(columns, z, results[1])
+        moves.append(_move(layout, computed, target, number, taken, info.dtype.itemsize))
     output = TensorInfo(info.shape, info.dtype, info.quantization)
     lowering.define(layer.output, lowering.emit(Rearrange(infos=(output,), moves=tuple(moves)), made, [layer]).output)
-    return True
 
 
 def _plain(lowering: Lowering, layer: Layer, made: OutputSlot, layout: DataLayout) -> OutputSlot:
@@ -87,11 +110,16 @@ def _taken(axis: Axis, phase: int, results: int) -> tuple[int, int, int, int]:
 
 
 def _move(
-    layout: DataLayout, computed: Image, target: Image, number: int, taken: tuple[tuple[int, int, int, int], ...]
+    layout: DataLayout,
+    computed: Image,
+    target: Image,
+    number: int,
+    taken: tuple[tuple[int, int, int, int], ...],
+    itemsize: int,
 ) -> Move:
-    """Return the copy of one phase's results, of bytes, to where they belong."""
+    """Return the copy of one phase's results to where they belong."""
     sizes = list(target.shape(layout))
-    own, whole = contiguous(computed.shape(layout), 1), list(contiguous(target.shape(layout), 1))
+    own, whole = contiguous(computed.shape(layout), itemsize), list(contiguous(target.shape(layout), itemsize))
     source = place = 0
     for axis, (begin, count, first, stride) in zip(layout.spatial_axes(), taken, strict=True):
         source, place = source + begin * own[axis], place + first * whole[axis]

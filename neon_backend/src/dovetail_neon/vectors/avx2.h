@@ -21,6 +21,13 @@ INLINE Vector round_down(Vector x) { return (Vector)_mm256_round_ps((__m256)x, _
 INLINE Integers to_integers(Vector x) { return (Integers)_mm256_cvtps_epi32((__m256)x); }
 INLINE Vector to_floats(Integers x) { return (Vector)_mm256_cvtepi32_ps((__m256i)x); }
 
+typedef double HalfDoubles __attribute__((vector_size(32)));
+typedef int32_t HalfIntegers __attribute__((vector_size(16)));
+INLINE HalfDoubles fma(HalfDoubles a, HalfDoubles b, HalfDoubles c) { return (HalfDoubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
+INLINE HalfDoubles round_even(HalfDoubles x) { return (HalfDoubles)_mm256_round_pd((__m256d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+INLINE HalfIntegers to_integers(HalfDoubles x) { return (HalfIntegers)_mm256_cvtpd_epi32((__m256d)x); }
+INLINE HalfDoubles to_doubles(HalfIntegers x) { return (HalfDoubles)_mm256_cvtepi32_pd((__m128i)x); }
+
 INLINE Vector quotient(Vector a, Vector b) { return a / b; }
 
 /* x * 2^n for whole n from -252 to 254: in two steps, so that a result that is no normal number

@@ -33,6 +33,13 @@ INLINE Vector quotient(Vector a, Vector b) {
 /* x * 2^n */
 INLINE Vector scale(Vector x, Vector n) { return (Vector)_mm512_scalef_ps((__m512)x, (__m512)n); }
 
+typedef double HalfDoubles __attribute__((vector_size(64)));
+typedef int32_t HalfIntegers __attribute__((vector_size(32)));
+INLINE HalfDoubles fma(HalfDoubles a, HalfDoubles b, HalfDoubles c) { return (HalfDoubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
+INLINE HalfDoubles round_even(HalfDoubles x) { return (HalfDoubles)_mm512_roundscale_pd((__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+INLINE HalfIntegers to_integers(HalfDoubles x) { return (HalfIntegers)_mm512_cvtpd_epi32((__m512d)x); }
+INLINE HalfDoubles to_doubles(HalfIntegers x) { return (HalfDoubles)_mm512_cvtepi32_pd((__m256i)x); }
+
 INLINE Vector load_part(const float *at, int n) { return (Vector)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at); }
 INLINE void store_part(float *at, Vector x, int n) { _mm512_mask_storeu_ps(at, (__mmask16)((1u << n) - 1), (__m512)x); }
 INLINE Vector gather(const float *at, int64_t stride) {

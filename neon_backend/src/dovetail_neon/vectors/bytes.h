@@ -11,6 +11,9 @@
  *   in_order                    the same bytes, first those of the first vector
  *   store_parts<bytes, count>   the first parts of a group, each to a place of its own
  *   ByteTable                   what looks up WIDTH bytes at a time in a table of 256
+ *   stack_shorts(rows, x)       GROUP words, each of one int16 of either row, as stacks hold them:
+ *                               what Halves multiplies
+ *   unstack_shorts(x, out)      of GROUP integers, as stacks hold them, that fit 16 bits
  *   Halves                      sums of 2 products of 16 bits per lane: every machine has it
  *   Quads                       sums of 4 products of 8 bits per lane (VNNI, SDOT): where
  *                               ACC_HAS_QUADS is 1

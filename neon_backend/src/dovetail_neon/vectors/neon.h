@@ -23,4 +23,11 @@ INLINE Vector round_down(Vector x) { return (Vector)vrndmq_f32((float32x4_t)x); 
 INLINE Integers to_integers(Vector x) { return (Integers)vcvtnq_s32_f32((float32x4_t)x); }
 INLINE Vector to_floats(Integers x) { return (Vector)vcvtq_f32_s32((int32x4_t)x); }
 
+typedef double HalfDoubles __attribute__((vector_size(16)));
+typedef int32_t HalfIntegers __attribute__((vector_size(8)));
+INLINE HalfDoubles fma(HalfDoubles a, HalfDoubles b, HalfDoubles c) { return (HalfDoubles)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b); }
+INLINE HalfDoubles round_even(HalfDoubles x) { return (HalfDoubles)vrndnq_f64((float64x2_t)x); }
+INLINE HalfIntegers to_integers(HalfDoubles x) { return (HalfIntegers)vmovn_s64(vcvtnq_s64_f64((float64x2_t)x)); }
+INLINE HalfDoubles to_doubles(HalfIntegers x) { return (HalfDoubles)vcvtq_f64_s64(vmovl_s32((int32x2_t)x)); }
+
 #include "dovetail_neon/vectors/four_lanes.h"

@@ -72,6 +72,17 @@ struct Halves {
     static constexpr int place(int lane, int i) { return i * LANES + lane; }
 };
 
+INLINE void stack_shorts(const int16_t *const (&rows)[2], Integers (&x)[GROUP_VECTORS]) {
+    for (int i = 0; i < 2; i++) {
+        const int16x8_t a = vld1q_s16(rows[0] + 8 * i), b = vld1q_s16(rows[1] + 8 * i);
+        x[2 * i] = (Integers)vcombine_s16(vget_low_s16(a), vget_low_s16(b));
+        x[2 * i + 1] = (Integers)vcombine_s16(vget_high_s16(a), vget_high_s16(b));
+    }
+}
+INLINE void unstack_shorts(const Integers (&x)[GROUP_VECTORS], int16_t (&out)[GROUP]) {
+    for (int v = 0; v < GROUP_VECTORS; v++) vst1_s16(out + v * LANES, vmovn_s32((int32x4_t)x[v]));
+}
+
 #ifdef __ARM_FEATURE_DOTPROD
 #define ACC_HAS_QUADS 1
 struct Quads {

@@ -42,4 +42,15 @@ INLINE Integers to_integers(Vector x) {
 }
 INLINE Vector to_floats(Integers x) { return __builtin_convertvector(x, Vector); }
 
+typedef double HalfDoubles __attribute__((vector_size(16)));
+typedef int32_t HalfIntegers __attribute__((vector_size(8)));
+INLINE HalfDoubles fma(HalfDoubles a, HalfDoubles b, HalfDoubles c) { return a * b + c; }
+/* Within 2^51: adding 3 * 2^51 leaves no bit for a fraction. */
+INLINE HalfDoubles round_even(HalfDoubles x) {
+    const HalfDoubles whole = {6755399441055744.0, 6755399441055744.0};
+    return (x + whole) - whole;
+}
+INLINE HalfIntegers to_integers(HalfDoubles x) { return __builtin_convertvector(round_even(x), HalfIntegers); }
+INLINE HalfDoubles to_doubles(HalfIntegers x) { return __builtin_convertvector(x, HalfDoubles); }
+
 #include "dovetail_neon/vectors/four_lanes.h"

@@ -46,3 +46,10 @@ struct Halves {
     }
     static constexpr int place(int lane, int i) { return lane * DEPTH + i; }
 };
+
+INLINE void stack_shorts(const int16_t *const (&rows)[2], Integers (&x)[GROUP_VECTORS]) {
+    for (int i = 0; i < GROUP; i++) x[i / LANES][i % LANES] = (int32_t)((uint32_t)(uint16_t)rows[0][i] | (uint32_t)(uint16_t)rows[1][i] << 16);
+}
+INLINE void unstack_shorts(const Integers (&x)[GROUP_VECTORS], int16_t (&out)[GROUP]) {
+    for (int i = 0; i < GROUP; i++) out[i] = (int16_t)x[i / LANES][i % LANES];
+}

@@ -78,6 +78,22 @@ struct Halves : BroadcastWords {
     static constexpr int place(int lane, int i) { return lane * DEPTH + i; }
 };
 
+/* GROUP words of one element of each row of two, as interleaved registers have them. */
+INLINE void stack_shorts(const int16_t *const (&rows)[2], Integers (&x)[GROUP_VECTORS]) {
+#pragma GCC unroll 2
+    for (int i = 0; i < 2; i++) {
+        const Register a = load_register((const Byte *)(rows[0] + 2 * LANES * i)), b = load_register((const Byte *)(rows[1] + 2 * LANES * i));
+        x[2 * i] = (Integers)ACC_X86(unpacklo_epi16)(a, b), x[2 * i + 1] = (Integers)ACC_X86(unpackhi_epi16)(a, b);
+    }
+}
+/* Integers of such words that fit 16 bits, in the order of the rows. */
+INLINE void unstack_shorts(const Integers (&x)[GROUP_VECTORS], int16_t (&out)[GROUP]) {
+    const Register first = ACC_X86(packs_epi32)((Register)x[0], (Register)x[1]);
+    const Register second = ACC_X86(packs_epi32)((Register)x[2], (Register)x[3]);
+    __builtin_memcpy(out, &first, sizeof(first));
+    __builtin_memcpy(out + 2 * LANES, &second, sizeof(second));
+}
+
 #ifdef ACC_VNNI
 #define ACC_HAS_QUADS 1
 struct Quads : BroadcastWords {

@@ -1,0 +1,295 @@
+/* Convolution of images of int16 by weights of 8 bits, or 9: sums are exact.
+ *
+ * Where products of bytes are to be had, an int16 is two bytes, the upper and the lower half, and
+ * each pixel two pixels, whose sums are put together in the end. Else words are multiplied as they
+ * are, and sums of 32 bits added up in double after every 256 products. */
+#pragma once
+
+#include "dovetail_neon/quantized/convolution.h"
+#include "dovetail_neon/quantized/depthwise.h"
+
+namespace dovetail_acc::ACC_ISA {
+
+constexpr int HALF = LANES / 2;
+
+INLINE HalfDoubles load_doubles(const double *at) {
+    HalfDoubles x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+INLINE HalfDoubles doubles_of(const int32_t *at) {
+    HalfIntegers x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return to_doubles(x);
+}
+
+/* HALF sums of the same filters become results, which fit int16: in double. */
+struct ShortRounding {
+    HalfDoubles bias, factor, nudge;
+    int32_t zero, low, high;
+    bool away;
+
+    INLINE_MEMBER ShortRounding(const acc_short_results &r, int64_t first)
+        : bias(load_doubles(r.bias + first)), factor(load_doubles(r.factors + first)), nudge(load_doubles(r.nudges + first)),
+          zero(r.zero), low(r.low), high(r.high), away(r.way == ACC_TIES_AWAY) {}
+
+    INLINE_MEMBER HalfIntegers operator()(HalfDoubles x) const {
+        x += bias;
+        HalfIntegers y = (away ? away_from_zero(x * factor) : to_integers(fma(x, factor, nudge))) + zero;
+        y = y > low ? y : HalfIntegers{} + low;
+        return y < high ? y : HalfIntegers{} + high;
+    }
+
+  private:
+    INLINE_MEMBER static HalfIntegers away_from_zero(HalfDoubles x) {
+        const HalfDoubles whole = round_even(x), off = x - whole, none = {}, half = none + 0.5;
+        return to_integers((off == half) | (off == -half) ? (x < none ? x - half : x + half) : whole);
+    }
+};
+
+/* x / 2^exponent, rounded to nearest, halves away from zero; of 2^31 * 2^exponent at most. */
+INLINE int32_t divided(int32_t x, int exponent) {
+    const int64_t mask = ((int64_t)1 << exponent) - 1;
+    return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0));
+}
+
+/* One sum, in whatever way: see `acc_short_results`. What TensorFlow Lite leaves undefined wraps,
+ * or saturates where it is shifted up. */
+static int16_t exactly_rounded(const acc_short_results &r, int64_t filter, double sum) {
+    const int64_t wide = (int64_t)((uint64_t)(int64_t)sum + (uint64_t)r.sums[filter]);
+    const int32_t multiplier = r.multipliers[filter], shift = r.shifts[filter];
+    double result;
+    if (r.way == ACC_WIDE_REAL || r.way == ACC_NARROW_REAL)
+        result = __builtin_round((r.way == ACC_NARROW_REAL ? (double)(int32_t)wide : (double)wide) * r.factors[filter]);
+    else if (r.way == ACC_NARROW) {
+        const int32_t shifted = (int32_t)((uint32_t)wide << greater(shift, 0));
+        const int64_t product = (int64_t)shifted * multiplier;
+        const int32_t high = (int32_t)((product + (product >= 0 ? 1 << 30 : 1 - (1 << 30))) / ((int64_t)1 << 31));
+        result = divided(high, greater(-shift, 0));
+    } else {
+        const int64_t short_multiplier = multiplier < 0x7FFF0000 ? (multiplier + (1 << 15)) >> 16 : 0x7FFF;
+        const int right = 15 - shift;
+        if (right < 1)
+            result = lesser(greater(__builtin_ldexp((double)wide * (double)short_multiplier, -right), -2147483648.0), 2147483647.0);
+        else {
+            const uint64_t product = (uint64_t)wide * (uint64_t)short_multiplier + ((uint64_t)1 << (right - 1));
+            result = (int32_t)((int64_t)product >> right);
+        }
+    }
+    return (int16_t)lesser(greater(result + r.zero, (double)r.low), (double)r.high);
+}
+
+/* What a panel of filters makes of a rectangle of an image. */
+struct ShortBand {
+    const acc_short_convolution *self;
+    const acc_job *job;
+    const char *in, *weights;
+    mutable NextPanel next;
+    int64_t in_column, window_row, run_step;    /* bytes */
+    int64_t filter;             /* the first of the panel, in tables */
+    int16_t *out;
+    int64_t out_column;         /* elements */
+    int last_lanes;
+};
+
+/* The sums of a tile: [planes][columns][width]; `wide` is what has been added up before. */
+template <int planes, int columns, int width> struct ShortSums {
+    static constexpr int ALL = columns * width;
+    int32_t now[planes * ALL];
+    double wide[ALL];
+    bool added = false;
+
+    INLINE_MEMBER HalfDoubles at(int i) const {
+        HalfDoubles x = doubles_of(now + i);
+        if (planes == 2) x = fma(doubles_of(now + (planes - 1) * ALL + i), HalfDoubles{} + 256.0, x);
+        return added ? x + load_doubles(wide + i) : x;
+    }
+    /* Not inlined, so that sums stay in registers. */
+    __attribute__((noinline)) void add() {
+        for (int i = 0; i < ALL; i += HALF) {
+            const HalfDoubles x = at(i);
+            __builtin_memcpy(wide + i, &x, sizeof(x));
+        }
+        added = true;
+    }
+};
+
+template <int planes, int columns, int width>
+static void finish_shorts(const ShortBand &band, int16_t *out, const ShortSums<planes, columns, width> &sums) {
+    const acc_short_results &r = band.self->result;
+    const bool fast = r.way <= ACC_TIES_AWAY;
+    for (int block = 0; block < width; block += BLOCK) {
+        const int lanes = block + BLOCK == width ? band.last_lanes : BLOCK;
+        for (int p = 0; p < columns; p++) {
+            int16_t results[BLOCK], *to = out + p * band.out_column + block;
+            if (fast)
+#pragma GCC unroll 8
+                for (int i = 0; i < BLOCK; i += HALF) {
+                    typedef int16_t HalfShorts __attribute__((vector_size(2 * HALF)));
+                    const ShortRounding rounding(r, band.filter + block + i);
+                    const HalfShorts x = __builtin_convertvector(rounding(sums.at(p * width + block + i)), HalfShorts);
+                    __builtin_memcpy(results + i, &x, sizeof(x));
+                }
+            else
+                for (int i = 0; i < lanes; i += HALF) {
+                    double each[HALF];
+                    const HalfDoubles x = sums.at(p * width + block + i);
+                    __builtin_memcpy(each, &x, sizeof(x));
+                    for (int k = 0; k < HALF; k++) results[i + k] = exactly_rounded(r, band.filter + block + i + k, each[k]);
+                }
+            if (lanes == BLOCK)
+                __builtin_memcpy(to, results, sizeof(results));
+            else
+                __builtin_memcpy(to, results, (size_t)lanes * sizeof(*to));
+        }
+    }
+}
+
+/* Windows side by side from `in` on. */
+template <typename Unit, int blocks, int columns> void short_tile(const ShortBand &band, const char *in, int16_t *out) {
+    constexpr int planes = Unit::DEPTH == 4 ? 2 : 1, vectors = blocks * BLOCK_VECTORS, pixels = planes * columns;
+    const acc_quantized_convolution &c = band.self->convolution;
+    ShortSums<planes, columns, vectors * LANES> sums;
+    Integers sum[pixels][vectors] = {};
+    const char *weights = band.weights;
+    NextPanel next = band.next;
+    int64_t room = band.self->most;
+    for (int64_t row = 0; row < c.window.kernel_height; row++, in += band.window_row)
+        for (int64_t run = 0; run < c.runs; run++) {
+            TilePixels<planes, columns> at(in + run * band.run_step, band.self->plane, band.in_column);
+            for (int64_t left = c.units; left > 0;) {
+                if (room == 0) {
+                    __builtin_memcpy(sums.now, sum, sizeof(sum));
+                    sums.add();
+                    __builtin_memset(sum, 0, sizeof(sum));
+                    room = band.self->most;
+                }
+                const int64_t count = lesser(left, room);
+                add_words<Unit, vectors, pixels>(sum, at, weights, count, next);
+                at.pass(count * UNIT_BYTES);
+                left -= count, room -= count;
+            }
+        }
+    band.next = next;
+    __builtin_memcpy(sums.now, sum, sizeof(sum));
+    finish_shorts(band, out, sums);
+}
+
+template <typename Unit, int blocks, int columns> struct ShortTiles {
+    static void run(const ShortBand &band, const char *in, int16_t *out, int count) {
+        if (count == columns)
+            short_tile<Unit, blocks, columns>(band, in, out);
+        else
+            ShortTiles<Unit, blocks, columns - 1>::run(band, in, out, count);
+    }
+};
+template <typename Unit, int blocks> struct ShortTiles<Unit, blocks, 0> {
+    static void run(const ShortBand &, const char *, int16_t *, int) {}
+};
+
+/* Pixels of a tile of so many blocks. */
+template <typename Unit> constexpr int short_pixels(int blocks) { return tile_pixels(blocks) / (Unit::DEPTH == 4 ? 2 : 1); }
+
+template <typename Unit, int blocks> void short_rows(const ShortBand &band, int64_t rows, int64_t columns, int64_t in_row, int64_t out_row) {
+    constexpr int most = short_pixels<Unit>(blocks);
+    const int64_t tiles = (columns + most - 1) / most;
+    for (int64_t row = 0; row < rows; row++) {
+        const char *in = band.in + row * in_row;
+        int16_t *out = band.out + row * out_row;
+        for (int64_t left = columns, tile = 0; tile < tiles; tile++) {
+            if (band.self->convolution.polls && acc_stopped(band.job)) return;
+            const int count = (int)((left + tiles - tile - 1) / (tiles - tile));
+            ShortTiles<Unit, blocks, most>::run(band, in, out, count);
+            in += count * band.in_column, out += count * band.out_column, left -= count;
+        }
+    }
+}
+
+template <typename Unit> void convolve_shorts(int64_t begin, int64_t end, int32_t worker, void *arg) {
+    const acc_job *job = (const acc_job *)arg;
+    const acc_short_convolution &self = *(const acc_short_convolution *)job->parameters;
+    const acc_quantized_convolution &c = self.convolution;
+    const acc_window &w = c.window;
+    const int64_t filters = c.groups * c.panels, chunks = c.row_bands * c.column_bands;
+    const int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES;
+    const char *all_weights = c.weights + c.groups * c.blocks * block_weights;
+    char *frame = job->worker_workspace + worker * job->worker_stride;
+    int64_t framed = -1;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t image = item / (chunks * filters);
+        const int64_t chunk = c.chunks_first ? item / filters % chunks : item % chunks;
+        const int64_t either = c.chunks_first ? item % filters : item / chunks % filters;
+        const int64_t group = either / c.panels, panel = either % c.panels, part = (image * c.groups + group) * chunks + chunk;
+        const int64_t first = c.blocks * panel / c.panels, blocks = c.blocks * (panel + 1) / c.panels - first;
+        const Rectangle r(w, c.row_bands, c.column_bands, chunk);
+        const Reach reach(w, r);
+        const int16_t *from = (const int16_t *)job->inputs[0] + image * w.in_height * w.in_width * c.in_step + group * c.channels;
+        if (part != framed && Unit::DEPTH == 4)
+            copy_framed(w, from, c.in_step, c.channels, c.outside, reach, HalvedFrame{(Byte *)frame, self.plane});
+        else if (part != framed)
+            copy_framed(w, from, c.in_step, c.channels, c.outside, reach, (int16_t *)frame);
+        framed = part;
+        const int64_t pitch = reach.width * c.pixel_step;
+        ShortBand band;
+        band.self = &self, band.job = job;
+        band.in = frame, band.weights = c.weights + (group * c.blocks + first) * block_weights;
+        band.next = {band.weights + blocks * block_weights, lesser(band.weights + 2 * blocks * block_weights, all_weights)};
+        band.in_column = w.stride_x * c.pixel_step, band.window_row = reach.tap_y * pitch, band.run_step = reach.tap_x * c.pixel_step;
+        band.filter = (group * c.blocks + first) * BLOCK;
+        band.out = (int16_t *)job->outputs[0] + ((image * w.out_height + r.top) * w.out_width + r.left) * c.out_step + group * c.filters + first * BLOCK;
+        band.out_column = c.out_step;
+        band.last_lanes = panel == c.panels - 1 ? c.last_lanes : BLOCK;
+        int64_t rows = r.rows, columns = r.columns;
+        const int64_t in_row = w.stride_y * pitch, out_row = w.out_width * c.out_step;
+        if (w.out_width == 1) band.in_column = in_row, columns = rows, rows = 1;   /* one under the other is as even as side by side */
+        switch (blocks) {
+        case 1: short_rows<Unit, 1>(band, rows, columns, in_row, out_row); break;
+#if ACC_IS == 1
+        case 2: short_rows<Unit, 2>(band, rows, columns, in_row, out_row); break;
+        case 3: short_rows<Unit, 3>(band, rows, columns, in_row, out_row); break;
+        case 4: short_rows<Unit, 4>(band, rows, columns, in_row, out_row); break;
+#endif
+        }
+        if (c.polls && __atomic_load_n(job->stopped, __ATOMIC_RELAXED)) return;
+    }
+}
+
+/* How `make_rectangles` reads and finishes groups of int16. */
+struct ShortGroups : Halves {
+    typedef int16_t Element;
+    typedef acc_short_depthwise Layer;
+    struct Results {
+        int16_t elements[GROUP];
+    };
+    static INLINE_MEMBER const acc_quantized_depthwise &shape(const Layer &layer) { return layer.depthwise; }
+    static INLINE_MEMBER void stack(const int16_t *const (&rows)[DEPTH], Integers (&x)[GROUP_VECTORS]) { stack_shorts(rows, x); }
+
+    /* From the sums of a group to its results; `first`: where its filters begin in tables. */
+    struct Finish {
+        const acc_short_results &r;
+        explicit Finish(const Layer &layer) : r(layer.result) {}
+        INLINE_MEMBER Integers start(int64_t) const { return Integers{}; }
+        INLINE_MEMBER Results operator()(int64_t first, const Integers (&sum)[GROUP_VECTORS]) const {
+            int32_t sums[GROUP];
+            __builtin_memcpy(sums, sum, sizeof(sums));
+            if (r.way <= ACC_TIES_AWAY)
+                for (int i = 0; i < GROUP; i += HALF) {
+                    const HalfIntegers y = ShortRounding(r, first + i)(doubles_of(sums + i));
+                    __builtin_memcpy(sums + i, &y, sizeof(y));
+                }
+            else
+                for (int i = 0; i < GROUP; i++) sums[i] = exactly_rounded(r, first + i, sums[i]);
+            Integers x[GROUP_VECTORS];
+            __builtin_memcpy(x, sums, sizeof(x));
+            Results results;
+            unstack_shorts(x, results.elements);
+            return results;
+        }
+    };
+};
+
+static void depthwise_shorts(int64_t begin, int64_t end, int32_t worker, void *arg) {
+    make_rectangles<ShortGroups>(begin, end, worker, (const acc_job *)arg);
+}
+
+} // namespace dovetail_acc::ACC_ISA
