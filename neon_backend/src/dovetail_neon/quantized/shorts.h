@@ -23,21 +23,16 @@ INLINE HalfDoubles doubles_of(const int32_t *at) {
     return to_doubles(x);
 }
 
-/* HALF sums of the same filters become results, which fit int16: in double. */
-struct ShortRounding {
+/* HALF sums of the same filters become results, in double; halves go up or away from zero. */
+template <bool away> struct ShortRounding {
     HalfDoubles bias, factor, nudge;
-    int32_t zero, low, high;
-    bool away;
 
     INLINE_MEMBER ShortRounding(const acc_short_results &r, int64_t first)
-        : bias(load_doubles(r.bias + first)), factor(load_doubles(r.factors + first)), nudge(load_doubles(r.nudges + first)),
-          zero(r.zero), low(r.low), high(r.high), away(r.way == ACC_TIES_AWAY) {}
+        : bias(load_doubles(r.bias + first)), factor(load_doubles(r.factors + first)), nudge(load_doubles(r.nudges + first)) {}
 
     INLINE_MEMBER HalfIntegers operator()(HalfDoubles x) const {
         x += bias;
-        HalfIntegers y = (away ? away_from_zero(x * factor) : to_integers(fma(x, factor, nudge))) + zero;
-        y = y > low ? y : HalfIntegers{} + low;
-        return y < high ? y : HalfIntegers{} + high;
+        return away ? away_from_zero(x * factor) : to_integers(fma(x, factor, nudge));
     }
 
   private:
@@ -46,6 +41,14 @@ struct ShortRounding {
         return to_integers((off == half) | (off == -half) ? (x < none ? x - half : x + half) : whole);
     }
 };
+
+/* From the zero point on, within the bounds. */
+INLINE Integers clamped(Integers x, const acc_short_results &r) {
+    const Integers low = Integers{} + r.low, high = Integers{} + r.high;
+    x += r.zero;
+    x = x > low ? x : low;
+    return x < high ? x : high;
+}
 
 /* x / 2^exponent, rounded to nearest, halves away from zero; of 2^31 * 2^exponent at most. */
 INLINE int32_t divided(int32_t x, int exponent) {
@@ -114,35 +117,40 @@ template <int planes, int columns, int width> struct ShortSums {
     }
 };
 
+/* Whole vectors are written where they belong: what was stored in parts and is loaded as a whole is
+ * waited for. */
+template <bool away, int planes, int columns, int width>
+static void finish_in_doubles(const ShortBand &band, int16_t *out, const ShortSums<planes, columns, width> &sums) {
+    typedef int16_t Shorts __attribute__((vector_size(2 * LANES)));
+    const acc_short_results &r = band.self->result;
+    for (int i = 0; i < width; i += LANES) {
+        const int lanes = i < width - BLOCK ? LANES : lesser(LANES, band.last_lanes - i % BLOCK);
+        if (lanes <= 0) break;
+        const ShortRounding<away> low(r, band.filter + i), high(r, band.filter + i + HALF);
+        for (int p = 0; p < columns; p++) {
+            const Integers x = joined(low(sums.at(p * width + i)), high(sums.at(p * width + i + HALF)));
+            const Shorts results = __builtin_convertvector(clamped(x, r), Shorts);
+            if (lanes == LANES)
+                __builtin_memcpy(out + p * band.out_column + i, &results, sizeof(results));
+            else
+                __builtin_memcpy(out + p * band.out_column + i, &results, (size_t)lanes * sizeof(*out));
+        }
+    }
+}
+
 template <int planes, int columns, int width>
 static void finish_shorts(const ShortBand &band, int16_t *out, const ShortSums<planes, columns, width> &sums) {
     const acc_short_results &r = band.self->result;
-    const bool fast = r.way <= ACC_TIES_AWAY;
-    for (int block = 0; block < width; block += BLOCK) {
-        const int lanes = block + BLOCK == width ? band.last_lanes : BLOCK;
-        for (int p = 0; p < columns; p++) {
-            int16_t results[BLOCK], *to = out + p * band.out_column + block;
-            if (fast)
-#pragma GCC unroll 8
-                for (int i = 0; i < BLOCK; i += HALF) {
-                    typedef int16_t HalfShorts __attribute__((vector_size(2 * HALF)));
-                    const ShortRounding rounding(r, band.filter + block + i);
-                    const HalfShorts x = __builtin_convertvector(rounding(sums.at(p * width + block + i)), HalfShorts);
-                    __builtin_memcpy(results + i, &x, sizeof(x));
-                }
-            else
-                for (int i = 0; i < lanes; i += HALF) {
-                    double each[HALF];
-                    const HalfDoubles x = sums.at(p * width + block + i);
-                    __builtin_memcpy(each, &x, sizeof(x));
-                    for (int k = 0; k < HALF; k++) results[i + k] = exactly_rounded(r, band.filter + block + i + k, each[k]);
-                }
-            if (lanes == BLOCK)
-                __builtin_memcpy(to, results, sizeof(results));
-            else
-                __builtin_memcpy(to, results, (size_t)lanes * sizeof(*to));
+    if (r.way == ACC_TIES_UP) return finish_in_doubles<false>(band, out, sums);
+    if (r.way == ACC_TIES_AWAY) return finish_in_doubles<true>(band, out, sums);
+    for (int p = 0; p < columns; p++)
+        for (int i = 0; i < width - BLOCK + band.last_lanes; i += HALF) {
+            double each[HALF];
+            const HalfDoubles x = sums.at(p * width + i);
+            __builtin_memcpy(each, &x, sizeof(x));
+            for (int k = 0; k < lesser(HALF, width - BLOCK + band.last_lanes - i); k++)
+                out[p * band.out_column + i + k] = exactly_rounded(r, band.filter + i + k, each[k]);
         }
-    }
 }
 
 /* Windows side by side from `in` on. */
@@ -272,18 +280,24 @@ struct ShortGroups : Halves {
         INLINE_MEMBER Results operator()(int64_t first, const Integers (&sum)[GROUP_VECTORS]) const {
             int32_t sums[GROUP];
             __builtin_memcpy(sums, sum, sizeof(sums));
-            if (r.way <= ACC_TIES_AWAY)
-                for (int i = 0; i < GROUP; i += HALF) {
-                    const HalfIntegers y = ShortRounding(r, first + i)(doubles_of(sums + i));
-                    __builtin_memcpy(sums + i, &y, sizeof(y));
-                }
-            else
-                for (int i = 0; i < GROUP; i++) sums[i] = exactly_rounded(r, first + i, sums[i]);
             Integers x[GROUP_VECTORS];
-            __builtin_memcpy(x, sums, sizeof(x));
+            if (r.way <= ACC_TIES_AWAY)
+#pragma GCC unroll 4
+                for (int v = 0; v < GROUP_VECTORS; v++)
+                    x[v] = r.way == ACC_TIES_UP ? rounded<false>(first, sums, v) : rounded<true>(first, sums, v);
+            else {
+                for (int i = 0; i < GROUP; i++) sums[i] = exactly_rounded(r, first + i, sums[i]);
+                __builtin_memcpy(x, sums, sizeof(x));
+            }
             Results results;
             unstack_shorts(x, results.elements);
             return results;
+        }
+
+      private:
+        template <bool away> INLINE_MEMBER Integers rounded(int64_t first, const int32_t *sums, int v) const {
+            const ShortRounding<away> low(r, first + v * LANES), high(r, first + v * LANES + HALF);
+            return clamped(joined(low(doubles_of(sums + v * LANES)), high(doubles_of(sums + v * LANES + HALF))), r);
         }
     };
 };

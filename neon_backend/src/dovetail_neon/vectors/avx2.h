@@ -26,6 +26,7 @@ typedef int32_t HalfIntegers __attribute__((vector_size(16)));
 INLINE HalfDoubles fma(HalfDoubles a, HalfDoubles b, HalfDoubles c) { return (HalfDoubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c); }
 INLINE HalfDoubles round_even(HalfDoubles x) { return (HalfDoubles)_mm256_round_pd((__m256d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 INLINE HalfIntegers to_integers(HalfDoubles x) { return (HalfIntegers)_mm256_cvtpd_epi32((__m256d)x); }
+INLINE Integers joined(HalfIntegers low, HalfIntegers high) { return (Integers)_mm256_set_m128i((__m128i)high, (__m128i)low); }
 INLINE HalfDoubles to_doubles(HalfIntegers x) { return (HalfDoubles)_mm256_cvtepi32_pd((__m128i)x); }
 
 INLINE Vector quotient(Vector a, Vector b) { return a / b; }

@@ -38,6 +38,9 @@ typedef int32_t HalfIntegers __attribute__((vector_size(32)));
 INLINE HalfDoubles fma(HalfDoubles a, HalfDoubles b, HalfDoubles c) { return (HalfDoubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c); }
 INLINE HalfDoubles round_even(HalfDoubles x) { return (HalfDoubles)_mm512_roundscale_pd((__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 INLINE HalfIntegers to_integers(HalfDoubles x) { return (HalfIntegers)_mm512_cvtpd_epi32((__m512d)x); }
+INLINE Integers joined(HalfIntegers low, HalfIntegers high) {
+    return (Integers)_mm512_inserti64x4(_mm512_castsi256_si512((__m256i)low), (__m256i)high, 1);
+}
 INLINE HalfDoubles to_doubles(HalfIntegers x) { return (HalfDoubles)_mm512_cvtepi32_pd((__m256i)x); }
 
 INLINE Vector load_part(const float *at, int n) { return (Vector)_mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at); }

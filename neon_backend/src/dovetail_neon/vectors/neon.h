@@ -28,6 +28,7 @@ typedef int32_t HalfIntegers __attribute__((vector_size(8)));
 INLINE HalfDoubles fma(HalfDoubles a, HalfDoubles b, HalfDoubles c) { return (HalfDoubles)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b); }
 INLINE HalfDoubles round_even(HalfDoubles x) { return (HalfDoubles)vrndnq_f64((float64x2_t)x); }
 INLINE HalfIntegers to_integers(HalfDoubles x) { return (HalfIntegers)vmovn_s64(vcvtnq_s64_f64((float64x2_t)x)); }
+INLINE Integers joined(HalfIntegers low, HalfIntegers high) { return (Integers)vcombine_s32((int32x2_t)low, (int32x2_t)high); }
 INLINE HalfDoubles to_doubles(HalfIntegers x) { return (HalfDoubles)vcvtq_f64_s64(vmovl_s32((int32x2_t)x)); }
 
 #include "dovetail_neon/vectors/four_lanes.h"

@@ -51,6 +51,7 @@ INLINE HalfDoubles round_even(HalfDoubles x) {
     return (x + whole) - whole;
 }
 INLINE HalfIntegers to_integers(HalfDoubles x) { return __builtin_convertvector(round_even(x), HalfIntegers); }
+INLINE Integers joined(HalfIntegers low, HalfIntegers high) { return Integers{low[0], low[1], high[0], high[1]}; }
 INLINE HalfDoubles to_doubles(HalfIntegers x) { return __builtin_convertvector(x, HalfDoubles); }
 
 #include "dovetail_neon/vectors/four_lanes.h"

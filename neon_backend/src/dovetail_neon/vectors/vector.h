@@ -18,7 +18,8 @@
  *   quotient(a, b)              a / b within an ulp, where 1 / b is a normal number
  *   scale(x, n)                 x * 2^n, rounded once, for a whole n
  *   HalfDoubles, HalfIntegers   LANES / 2 doubles, and as many integers: fma, round_even of what is
- *                               within 2^51, to_integers of what fits, to_doubles
+ *                               within 2^51, to_integers of what fits, to_doubles; joined:
+ *                               two halves
  *
  * Everything lies in a namespace per instruction set. No template of the standard library is used
  * in it: its instances would be merged across instruction sets by the linker, and a machine without
