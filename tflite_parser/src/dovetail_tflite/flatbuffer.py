@@ -231,6 +231,10 @@ class Table:
             raise BrokenFile(f"{self.name} has a vector of {count} elements at byte {at} of {self._size}")
         return begin, count
 
+    def has(self, name: str) -> bool:
+        """Tell whether a field is there, be it out of place."""
+        return self._offsets[self._fields[name].place] != 0
+
     def number(self, name: str) -> Any:
         """Return a field that is a number or bool, or what the schema says if it is left out."""
         place, _, of, default, _ = self._fields[name]
