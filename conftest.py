@@ -1,6 +1,6 @@
 """Isolate all tests: from the verdicts of others and of this user, and from probing.
 
-A test pays only for the probing that it is about.
+A test pays only for the probing that it is about, and takes no plan that another one kept.
 
 A shell starts its background jobs with Ctrl-C ignored; tests that are about it must find it as a
 program in front does.
@@ -26,6 +26,7 @@ _CACHE = tempfile.mkdtemp(prefix="dovetail-tests-")
 atexit.register(shutil.rmtree, _CACHE, True)
 os.environ["DOVETAIL_CACHE_DIR"] = _CACHE
 os.environ.setdefault("DOVETAIL_PROBE", "off")
+os.environ.setdefault("DOVETAIL_PLANS", "off")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

@@ -27,7 +27,7 @@ def test_every_environment_variable_is_documented():
     page = (ROOT / "docs" / "loading.md").read_text("utf-8")
     names = [value for value in vars(settings).values() if isinstance(value, str) and value.startswith("DOVETAIL_")]
     names.append(devices.LIBRARY)
-    assert len(names) == 8
+    assert len(names) == 9
     assert set(re.findall(r"^\| `(DOVETAIL_\w+)` \|", page, re.MULTILINE)) == set(names)
 
 

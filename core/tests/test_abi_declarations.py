@@ -176,8 +176,6 @@ def test_a_field_without_a_line_is_noticed() -> None:
 
 
 def test_a_new_field_is_noticed() -> None:
-    grown = HEADER.replace(
-        "    size_t private_bytes;", "    size_t private_bytes;\n    int (*prefetch)(void *state, int32_t which);"
-    )
+    grown = HEADER.replace("\n} dovetail_workload;", "\n    int (*prefetch)(void *state, int32_t which);\n} dovetail_workload;")
     assert header_structs(grown)["dovetail_workload"][-1] == "prefetch"
     assert layout_structs(LAYOUT) != header_structs(grown)

@@ -138,7 +138,7 @@ def chain(*workloads: Workload, size: int = 4, arenas: Any = None, pool: ThreadP
         steps=steps,
         workloads=list(workloads),
         queues=[],
-        memory=None,
+        describe=lambda: (steps, None),
         arenas=arenas or [lambda: HostMemory(2 * stride, 64)],
         constants=[],
         tensors=[(2, 32, (size,))] * (n + 1),

@@ -28,6 +28,7 @@ class CWorkload(ctypes.Structure):
         ("release", RELEASE), ("workspace", ctypes.c_void_p), ("create_run", ctypes.c_void_p), ("release_run", ctypes.c_void_p),
         ("aliases", ctypes.c_void_p), ("n_aliases", ctypes.c_int32), ("reserved", ctypes.c_int32),
         ("private_bytes", ctypes.c_size_t),
+        ("snapshot", ctypes.c_void_p),
     ]  # fmt: skip
 
 

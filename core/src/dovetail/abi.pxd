@@ -125,6 +125,7 @@ cdef extern from "abi.h" nogil:
         int32_t n_aliases
         int32_t workspace_memory
         size_t private_bytes
+        size_t (*snapshot)(const dovetail_workload *self, void *into, size_t room) noexcept nogil
 
     ctypedef struct dovetail_span:
         size_t size

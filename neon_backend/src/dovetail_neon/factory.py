@@ -9,6 +9,8 @@ from dovetail import IWorkloadFactory, Layer, PrivateLayer
 
 from .families import found
 
+_snapshot: Any = import_module(".workload.snapshot", __package__)
+
 _LARGE = 1 << 26
 """Bytes of the tensors of a layer beyond which its loops are cut up by them."""
 
@@ -31,7 +33,11 @@ class CpuAccFactory(IWorkloadFactory):
         nbytes = sum(info.nbytes for info in (*layer.input_infos, *layer.output_infos) if info is not None)
         if nbytes > _LARGE:
             import_module(".workload.workload", __package__).bound_chunks(capsule, nbytes)
+        _snapshot.offer(capsule)
         return capsule
+
+    def restore_workload(self, memory: memoryview) -> Any:
+        return _snapshot.restored(memory)
 
     def release(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, PrivateLayer):

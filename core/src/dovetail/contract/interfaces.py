@@ -258,6 +258,18 @@ class IWorkloadFactory(ABC):
         is owed for them yet: what fails is to fail when the layer's turn comes. Default: nothing.
         """
 
+    def restore_workload(self, memory: memoryview) -> Any:
+        """(optional) Return the workload of which `dovetail_workload.snapshot` wrote this.
+
+        It is not shown to another version of the backend, of the core or of its options, nor on a
+        machine of another kind. Default: refuses; then `snapshot` is of no use.
+
+        Args:
+            memory: The snapshot, in writeable memory of exactly that many bytes, aligned to 64,
+                that nobody else reads or writes. The workload may live in it, if it holds the view.
+        """
+        raise NotImplementedError("no workload is restored")
+
     def release(self, layer: Layer) -> None:  # noqa: B027  # optional: most private layers hold next to nothing
         """(optional) Let go of what a private layer held for `create_workload` alone.
 

@@ -72,7 +72,7 @@ class _Scan:
     Attributes:
         place: Where it was found, to see whether it still holds.
         is_settled: False if a folder changed so lately that it may change again without a new time.
-        load: The load in which it was found, for which it holds then too.
+        load: The latest load that asked; it holds for all of that.
         entries: Distributions that mention dovetail, and their lists of entry points.
         named: The first distribution of each name, which is the one that counts, as it does for
             imports.
@@ -156,9 +156,13 @@ def reference(value: str) -> tuple[str, str]:
 
 def _scanned() -> _Scan:
     global _last
-    place, scan = _place(), _last
-    if scan is None or scan.place != place or not (scan.is_settled or scan.load is under_way() is not None):
+    scan, load = _last, under_way()
+    if scan is not None and scan.load is load is not None:
+        return scan
+    place = _place()
+    if scan is None or scan.place != place or not scan.is_settled:
         scan = _last = _Scan(place)
+    scan.load = load
     return scan
 
 

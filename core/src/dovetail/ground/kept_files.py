@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
 
 from .settings import cache_folder
-from .trusted_files import folder_problem, read_trusted
+from .trusted_files import folder_problem, open_trusted, read_trusted
 
 LARGEST = 4 << 20
 """Bytes that are read of a file below the cache folder."""
@@ -79,12 +80,52 @@ class KeptFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def write(self, name: str, *parts: bytes | memoryview) -> bool:
+    @contextmanager
+    def opened(self, name: str) -> Iterator[BinaryIO | None]:
+        """Open a file for reading, without a buffer; None if it is not there.
+
+        Raises:
+            PermissionError: Others could have written it, or it is no file.
+            OSError: It cannot be read.
+        """
+        folder = self.folder
+        try:
+            descriptor = -1 if folder is None else open_trusted(os.path.join(folder, name), follow=False)
+        except (FileNotFoundError, NotADirectoryError):
+            descriptor = -1
+        if descriptor < 0:
+            yield None
+            return
+        with open(descriptor, "rb", buffering=0) as file:
+            yield file
+
+    def stamp(self, name: str) -> tuple[int, int] | None:
+        """Return when a file was written, in nanoseconds, and its size; None if there is none."""
+        folder = self.folder
+        if folder is not None:
+            with suppress(OSError):
+                facts = os.lstat(os.path.join(folder, name))
+                return facts.st_mtime_ns, facts.st_size
+        return None
+
+    def shrink(self, nbytes: int) -> None:
+        """Remove the files that were written longest ago, until the others have so many bytes."""
+        stamps = {name: self.stamp(name) for name in self.names()}
+        found = sorted((*stamp, name) for name, stamp in stamps.items() if stamp is not None)
+        excess = sum(size for _, size, _ in found) - nbytes
+        for _, size, name in found:
+            if excess <= 0:
+                return
+            self.remove(name)
+            excess -= size
+
+    def write(self, name: str, *parts: bytes | memoryview, lasting: bool = True) -> bool:
         """Write a file whole, in the place of any of this name; false if there is no folder for it.
 
         Args:
             name: Of the file.
             parts: What is written, one after the other.
+            lasting: Whether it is to be whole after a loss of power, too; that takes milliseconds.
 
         Raises:
             OSError: It cannot be written; the one that was there before still is.
@@ -101,8 +142,9 @@ class KeptFolder:
             with open(os.open(temporary, flags, 0o600), "wb") as file:
                 for part in parts:
                     file.write(part)
-                file.flush()
-                os.fsync(file.fileno())
+                if lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
             os.replace(temporary, os.path.join(folder, name))
         except BaseException:
             _unlink(temporary)

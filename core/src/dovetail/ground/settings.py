@@ -28,6 +28,7 @@ PROBE_TIMEOUT = "DOVETAIL_PROBE_TIMEOUT"
 PROBE_MEMORY = "DOVETAIL_PROBE_MEMORY"
 CACHE_DIR = "DOVETAIL_CACHE_DIR"
 TUNING = "DOVETAIL_TUNING"
+PLANS = "DOVETAIL_PLANS"
 
 
 class SearchFolder(NamedTuple):
@@ -46,8 +47,11 @@ def is_secure() -> bool:
     """Tell whether this process has rights that whoever started it may not have."""
     if os.name != "posix":
         return False
-    if os.getuid() != os.geteuid() or os.getgid() != os.getegid():
-        return True
+    return os.getuid() != os.geteuid() or os.getgid() != os.getegid() or _began_secure()
+
+
+@cache
+def _began_secure() -> bool:
     try:
         import ctypes
 
@@ -97,6 +101,11 @@ def probing() -> bool:
 def tuning() -> bool:
     """Tell whether what was tuned on this machine is used."""
     return not _is_off(TUNING)
+
+
+def plans() -> bool:
+    """Tell whether plans of model files are kept, and used."""
+    return not _is_off(PLANS)
 
 
 def probe_timeout() -> float:

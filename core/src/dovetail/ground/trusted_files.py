@@ -25,16 +25,28 @@ def read_trusted(path: str | os.PathLike[str], limit: int | None = None, *, foll
             says which.
         OSError: It cannot be read.
     """
+    with open(open_trusted(path, follow=follow), "rb") as file:
+        return file.read() if limit is None else file.read(limit)
+
+
+def open_trusted(path: str | os.PathLike[str], *, follow: bool = True) -> int:
+    """Open a file for reading that nobody but root and the user could have written.
+
+    Args, Raises: As for `read_trusted`.
+
+    Returns:
+        A descriptor, to be closed.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
         problem = _problem(os.fstat(descriptor))
         if problem:
             raise PermissionError(problem)
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read() if limit is None else file.read(limit)
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def folder_problem(folder: str) -> str:

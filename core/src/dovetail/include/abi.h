@@ -179,7 +179,7 @@ typedef void (*dovetail_release_run)(void *state, void *run_data);
 
 /* The work horse of one layer: a function and its state. Zero-fill, set `size` and the versions,
  * fill in what applies. */
-typedef struct {
+typedef struct dovetail_workload {
     size_t size;
     uint32_t abi_major;
     uint32_t abi_minor;
@@ -197,6 +197,11 @@ typedef struct {
      * there are no parts of workers. */
     int32_t workspace_memory;
     size_t private_bytes;                                       /* memory this workload holds beyond what the core plans */
+    /* (optional) Write what a later process needs to have this workload again without making it:
+     * what IWorkloadFactory.restore_workload takes. Return how many bytes that is, and write
+     * nothing if `room` is less; 0: this one has to be made. `into` is aligned to 64 bytes. `self`
+     * is as it was handed over. */
+    size_t (*snapshot)(const struct dovetail_workload *self, void *into, size_t room);
 } dovetail_workload;
 
 /* A piece of work of a device, such as a kernel or a transfer; a step has any number of them. */

@@ -64,7 +64,7 @@ DOVETAIL_AT(dovetail_alias, input, 8);
 DOVETAIL_AT(dovetail_alias, reserved, 12);
 DOVETAIL_AT(dovetail_alias, offset, 16);
 
-DOVETAIL_SIZE(dovetail_workload, 96);
+DOVETAIL_SIZE(dovetail_workload, 104);
 DOVETAIL_AT(dovetail_workload, size, 0);
 DOVETAIL_AT(dovetail_workload, abi_major, 8);
 DOVETAIL_AT(dovetail_workload, abi_minor, 12);
@@ -80,6 +80,7 @@ DOVETAIL_AT(dovetail_workload, aliases, 72);
 DOVETAIL_AT(dovetail_workload, n_aliases, 80);
 DOVETAIL_AT(dovetail_workload, workspace_memory, 84);
 DOVETAIL_AT(dovetail_workload, private_bytes, 88);
+DOVETAIL_AT(dovetail_workload, snapshot, 96);
 
 DOVETAIL_SIZE(dovetail_span, 40);
 DOVETAIL_AT(dovetail_span, size, 0);

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ..ground.progress import Listener
     from ..layers.network import Network
     from ..runtime import LoadedNetwork, Runtime
+    from .snapshots import ModelSnapshots
 
     BackendLike = str | BackendRequest | IBackend
 
@@ -38,7 +39,8 @@ def load(
     """Parse, optimize and load a model.
 
     Sizes that stay symbolic are fixed by each run: the network then plans anew for sizes that it
-    has not met yet.
+    has not met yet. What is planned for a model file is kept for later loads of it, in the cache
+    folder, as Python keeps byte code: see docs/loading.md.
 
     Args:
         model: A model file, or a network.
@@ -84,13 +86,21 @@ def load(
             }
         )
         network: Network | NetworkSource
+        snapshots: ModelSnapshots | None = None
         if isinstance(model, str | os.PathLike):
             from .parsing import ModelSource
 
             source = ModelSource(model, limits)
+            if limits is None and runtime.keeps_plans:
+                from .snapshots import snapshots_of
+
+                snapshots = snapshots_of(source, request, threads or runtime.threads)
+            kept = None if snapshots is None else snapshots.load(runtime, threads, plan_cache_bytes)
+            if kept is not None:
+                return kept
             parsed = source.parse()
             network = NetworkSource(parsed, source.parse_again if parsed.files else None)
             del parsed  # its weights may be consumed
         else:
             network = model
-        return runtime.load(network, threads=threads, optimize=request, plan_cache_bytes=plan_cache_bytes)
+        return runtime.load(network, threads=threads, optimize=request, plan_cache_bytes=plan_cache_bytes, snapshots=snapshots)

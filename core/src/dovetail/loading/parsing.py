@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..discovery import Offer, forget, load_object, offers
@@ -78,19 +79,36 @@ class ModelSource:
     Args:
         path: The file; a relative path counts from the working directory of now.
         limits: How much it may take to read it again, outside of a load that has limits of its own.
+
+    Attributes:
+        place: Its absolute path.
+        stamps: What its files looked like before they were read, by path; empty if they were not.
     """
 
     def __init__(self, path: str | os.PathLike[str], limits: Limits | None = None) -> None:
         self._limits = limits
         self._path = os.fsdecode(path)
-        self._place = os.path.abspath(self._path)
-        self._stamps: dict[str, Any] = {}
+        self.place = os.path.abspath(self._path)
+        self.stamps: dict[str, Any] = {}
+
+    @property
+    def suffix(self) -> str:
+        """Of the file, without the dot, in small letters."""
+        return _suffix(self._path)
+
+    def stamp(self) -> tuple[int, ...] | None:
+        """Tell one state of the file from another; None if it is no file."""
+        return _stamp(self.place)
+
+    def is_unchanged(self, stamps: Mapping[str, Any]) -> bool:
+        """Tell whether files are as they were."""
+        return all(stamp is not None and _stamp(file) == stamp for file, stamp in stamps.items())
 
     def parse(self) -> Network:
         """Read it; raises what `parse` raises."""
-        before = _stamp(self._place)
+        before = _stamp(self.place)
         network = parse(self._path)
-        self._stamps = {os.path.abspath(file): _stamp(file) for file in network.files} | {self._place: before}
+        self.stamps = {os.path.abspath(file): _stamp(file) for file in network.files} | {self.place: before}
         return network
 
     def parse_again(self) -> Network:
@@ -100,8 +118,8 @@ class ModelSource:
             ModelError: One of its files is not there any more, or was changed since
                 (`MODEL_NOT_FOUND`).
         """
-        for file, stamp in self._stamps.items():
-            if stamp is None or _stamp(file) != stamp:
+        for file, stamp in self.stamps.items():
+            if not self.is_unchanged({file: stamp}):
                 raise ModelError(
                     f"{file!r} was removed or changed after model {self._path!r} was loaded",
                     code=ErrorCode.MODEL_NOT_FOUND,
@@ -109,16 +127,16 @@ class ModelSource:
                     path=file,
                 )
         with limited(self._limits, joining=True):
-            return parse(self._place)
+            return parse(self.place)
 
 
-def _stamp(file: str) -> Any:
+def _stamp(file: str) -> tuple[int, ...] | None:
     """Tell one state of a file from another; None if it is not there."""
     try:
         found = os.stat(file)
     except (OSError, ValueError):  # a path that no file can have
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def installed_suffixes() -> tuple[str, ...]:

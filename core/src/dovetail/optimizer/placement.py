@@ -118,6 +118,25 @@ class Placement(NamedTuple):
         """Layers that a preferred backend refused or gave back."""
         return tuple(layer for layer in self.layers if layer.reason == "fallback")
 
+    def remarks(self, network: str) -> list[tuple[str, bool, str]]:
+        """Return what a log says where layers are not placed as it was asked for.
+
+        Args:
+            network: Its name.
+
+        Returns:
+            (what it is about, whether it is a warning, sentence).
+        """
+        found = [
+            (str(one.request), True, f"network {network!r} does without {one.request}: {one.reason}") for one in self.absent
+        ]
+        for row, refusal in self.idle:
+            told = f"backend {refusal.backend} runs none of its layers; of {row.name!r} it says: {refusal.reason}"
+            found.append((refusal.backend, True, f"network {network!r}: {told}"))
+        if self.fallbacks:
+            found.append(("", False, f"{self.summary()}; placement.explain() says why"))
+        return found
+
     @property
     def idle(self) -> tuple[tuple[LayerReport, Refusal], ...]:
         """For each backend asked for that runs no layer: the first layer it refused, and why."""

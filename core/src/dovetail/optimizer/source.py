@@ -38,6 +38,20 @@ class NetworkSource:
         self.states = network.states
         self.labels: Mapping[str, str] = {}
 
+    @classmethod
+    def unread(cls, name: str, states: Mapping[str, State], read: Callable[[], Graph]) -> NetworkSource:
+        """Return the source of a network that is read when somebody asks for it.
+
+        Args:
+            name: Of the network.
+            states: Of the network.
+            read: Reads it; nobody else has what this returns.
+        """
+        made = cls.__new__(cls)
+        made._network, made._read_again, made._output_infos = None, read, None
+        made.name, made.is_own, made.states, made.labels = name, True, states, {}
+        return made
+
     @property
     def is_consumable(self) -> bool:
         """Whether the weights may be consumed."""

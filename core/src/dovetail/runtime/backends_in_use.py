@@ -96,7 +96,7 @@ class BackendsInUse:
     """What the backends of one plan make for it.
 
     Args:
-        optimized: What is planned.
+        optimized: What is planned; None if that was done before.
         opened: The backends in use.
         factories: Of the network; those that are missing are added.
         threads: How many threads a run may use.
@@ -109,12 +109,12 @@ class BackendsInUse:
 
     def __init__(
         self,
-        optimized: OptimizedNetwork,
+        optimized: OptimizedNetwork | None,
         opened: Mapping[BackendKey, OpenBackend],
         factories: dict[BackendKey, Factory],
         threads: int,
     ) -> None:
-        self.optimized = optimized
+        self._optimized = optimized
         self.opened = opened
         self.factories = factories
         self.threads = threads
@@ -123,6 +123,12 @@ class BackendsInUse:
         self.mapped: dict[MemoryDomain, dict[int, ITensorHandle]] = {}
         self.queues: list[tuple[Queues, int]] = []
         self.queue_of: dict[BackendKey, int] = {}
+
+    @property
+    def optimized(self) -> OptimizedNetwork:
+        """What is planned."""
+        assert self._optimized is not None  # nobody asks where that was done before
+        return self._optimized
 
     def open(self, assigned: Any) -> BackendKey:
         key = BackendKey(assigned.request.id, assigned.request.device)
@@ -195,6 +201,19 @@ class BackendsInUse:
                 method="create_workload",
             )
         return Workload.take(made, origin)
+
+    def restored(self, key: BackendKey, kept: memoryview | Layer) -> Any:
+        """Return a workload that a backend wrote down, or makes again of a layer.
+
+        Raises:
+            BackendError: It cannot.
+        """
+        factory, origin = self.factories[key].workloads, f"backend {str(key.id)!r}"
+        if isinstance(kept, Layer):
+            with backend_call(origin, "create_workload"):
+                return make_workload(factory, kept)
+        with backend_call(origin, "restore_workload"):
+            return factory.restore_workload(kept)
 
     def mapping(self, domain: MemoryDomain) -> Any:
         """Return what maps memory of a domain.

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,14 @@ import numpy as np
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
-from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
+from ..ground.errors import ErrorCode, LimitError, LoadTimeoutError, RunError, RunTimeoutError
+from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
 from ..optimizer.open_sizes import OpenSizes
+from ..optimizer.optimized import complete
 from . import run_errors
+from .arenas import allocator
 from .backends_in_use import BackendKey, BackendsInUse, Factory, OpenBackend, PartFailedError
 from .callers_arrays import binding_error, bound_outputs, check_names, checked_array, host_array, same_memory
 from .executor import Binding, NetworkRunner
@@ -35,10 +38,10 @@ from .workload import inside_python_workload
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from ..contract.backend_id import BackendRequest
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
     from .network_state import NetworkState
+    from .plan_snapshot import PlanSnapshots, Snapshot
     from .profile import Profile
 
 _log = Log("dovetail")
@@ -66,6 +69,7 @@ class LoadedNetwork(NetworkRunner):
         *,
         consumable: bool,
         plan_cache_bytes: int,
+        snapshots: PlanSnapshots | None = None,
     ) -> None:
         self._name = name
         self._resources = resources
@@ -83,6 +87,7 @@ class LoadedNetwork(NetworkRunner):
         self._planning_lock = threading.Lock()
         self._planned: Planned | None = None  # what is told of the latest plan, also after it was dropped
         self._plans = PlanCache(plan_cache_bytes)
+        self._snapshots = snapshots
         self._value_inputs: frozenset[str] = frozenset()
         self._opened: dict[BackendKey, OpenBackend] = {}
         self._factories: dict[BackendKey, Factory] = {}
@@ -90,8 +95,7 @@ class LoadedNetwork(NetworkRunner):
         self._profiles: list[Profile] = []
         self._outer_profiles: tuple[Profile, ...] = ()  # of the network that this one is made of
         self._copy_times: dict[str, float] = {}  # milliseconds, of the latest profile
-        self._told: set[BackendRequest | str] = set()
-        self._placement_told = False
+        self._told: set[str] = set()
         self._idle_event = threading.Event()
         self._released = False
         # A network that is dropped rather than unloaded tells the backends' contexts all the same,
@@ -104,6 +108,19 @@ class LoadedNetwork(NetworkRunner):
             planned = self._build(optimized, {}, consumes=consumable)
             self._keep(_plan_key(_symbol_sizes(inputs, optimized), {}), planned)
             self._change_to(planned.plan)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Take the plan of a snapshot as the first one; called once, before the first run.
+
+        Raises:
+            DovetailError: A backend cannot be opened.
+            ValueError: A backend cannot use what it wrote.
+        """
+        symbols = snapshot.symbols
+        assert symbols is not None  # there is a plan
+        planned = self._restored(snapshot, symbols)
+        self._keep(_plan_key(symbols, {}), planned)
+        self._change_to(planned.plan)
 
     # -- describing --------------------------------------------------------------------------------
 
@@ -400,8 +417,48 @@ class LoadedNetwork(NetworkRunner):
 
     def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned | OpenSizes:
         with self._in_time(timeout):
+            kept = self._kept(symbols, values)
+            if kept is not None:
+                return kept
             optimized = self._optimize(symbols, values)
             return optimized if isinstance(optimized, OpenSizes) else self._build(optimized, values, consumes=True)
+
+    def _kept(self, symbols: Mapping[str, int], values: Mapping[str, Array]) -> Planned | None:
+        """Return what an earlier process planned for these sizes, if it wrote that down."""
+        if self._snapshots is None or values:
+            return None
+        snapshot = self._snapshots.find(symbols)
+        try:
+            return None if snapshot is None else self._restored(snapshot, symbols)
+        except Exception as error:
+            if is_of_host(error) or isinstance(error, MemoryError | LimitError):
+                raise
+            _log.info("network %r: a plan that was kept cannot be used: %s", self._name, error)
+            return None
+
+    def _restored(self, snapshot: Snapshot, symbols: Mapping[str, int]) -> Planned:
+        snapshots = self._snapshots
+        assert snapshots is not None  # it came from there
+        budget().take_memory(snapshot.nbytes, f"the plan of network {self._name!r}")
+        assigned = {name: snapshots.backend(name) for name in snapshot.backends}
+        opened = {
+            BackendKey(one.request.id, one.request.device): self._resources.open_backend(one) for one in assigned.values()
+        }
+        with self._opening(opened) as factories:
+            used = BackendsInUse(None, opened, factories, self._threads)
+            keys = {name: used.open(one) for name, one in assigned.items()}
+            parts = snapshot.parts(lambda name, memory: used.restored(keys[name], memory))
+            plan = parts.plan(
+                {},
+                queues=[],
+                arenas=[allocator(arena, used.manager(arena.domain), "the core") for arena in parts.arenas],
+                serial_locks=[],
+                pool=self._resources.pool,
+                threads=self._threads,
+                spare_arenas=self._spare_arenas,
+            )
+        self._tell(snapshot.facts.told)
+        return Planned(plan, lambda: complete(self._optimize(symbols, {})), consumed=False)
 
     @contextlib.contextmanager
     def _in_time(self, timeout: float | None) -> Iterator[None]:
@@ -446,20 +503,33 @@ class LoadedNetwork(NetworkRunner):
             assert source is not None  # an optimized network has an info on every slot
             outputs.append(TensorSpec(name, source.sizes, source.dtype, source.quantization))
         opened = self._open_backends(optimized)
-        factories = dict(self._factories)
         make: Callable[..., PlanBuilder] = PlanBuilder
         if self._resources.guard is not None:
             from .guarded_plan_builder import GuardedPlanBuilder
 
             make = partial(GuardedPlanBuilder, guard=self._resources.guard)
-        used = BackendsInUse(optimized, opened, factories, self._threads)
-        builder = make(used, self._resources.pool, self._network_lock, self._spare_arenas, consumes=consumes)
+        with self._opening(opened) as factories:
+            used = BackendsInUse(optimized, opened, factories, self._threads)
+            builder = make(used, self._resources.pool, self._network_lock, self._spare_arenas, consumes=consumes)
+            planned = Planned(builder.build(inputs, outputs, dict(values)), optimized, consumed=builder.consumed)
+            if self._snapshots is not None and not values:
+                assert builder.parts is not None  # it has built
+                self._snapshots.keep(optimized, _symbol_sizes(self._inputs, optimized), builder.parts, factories)
+        return planned
+
+    @contextlib.contextmanager
+    def _opening(self, opened: Mapping[BackendKey, OpenBackend]) -> Iterator[dict[BackendKey, Factory]]:
+        """Tell the contexts of backends that are new here before and after the block makes a plan.
+
+        Gives the factories of the network, to which the block adds; they stay if it succeeds.
+        """
+        factories = dict(self._factories)
         fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
         for context in fresh:
             notify(context.before_load, self._name)
         failure: BaseException | None = None
         try:
-            return Planned(builder.build(inputs, outputs, dict(values)), optimized, builder.consumed)
+            yield factories
         except BaseException as error:
             failure = error.cause if isinstance(error, PartFailedError) else error
             raise
@@ -472,18 +542,13 @@ class LoadedNetwork(NetworkRunner):
 
     def _tell_placement(self, placement: Placement) -> None:
         """Log, once per network, what is not as asked for: each set of sizes has its own plan."""
-        for one in placement.absent:
-            if one.request not in self._told:
-                self._told.add(one.request)
-                _log.warning("network %r does without %s: %s", self._name, one.request, one.reason)
-        for row, refusal in placement.idle:
-            if refusal.backend not in self._told:
-                self._told.add(refusal.backend)
-                text = "network %r: backend %s runs none of its layers; of %r it says: %s"
-                _log.warning(text, self._name, refusal.backend, row.name, refusal.reason)
-        if placement.fallbacks and not self._placement_told:
-            self._placement_told = True
-            _log.info("%s; placement.explain() says why", placement.summary())
+        self._tell(placement.remarks(self._name))
+
+    def _tell(self, remarks: Iterable[tuple[str, bool, str]]) -> None:
+        for subject, is_warning, text in remarks:
+            if subject not in self._told:
+                self._told.add(subject)
+                (_log.warning if is_warning else _log.info)("%s", text)
 
     def _open_backends(self, optimized: OptimizedNetwork) -> dict[BackendKey, OpenBackend]:
         """Open what the plan needs, in a fixed order."""

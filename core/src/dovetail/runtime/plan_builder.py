@@ -19,8 +19,8 @@ from .arenas import allocator
 from .backends_in_use import BackendKey, BackendsInUse
 from .execution_order import execution_order
 from .memory_plan import MemoryPlan, Placement, Storage
+from .plan_parts import PlanParts
 from .plans import Plan, ThreadPool
-from .ports import Ports
 from .steps import Draft, PlannedMemory, StepInfo, with_waits
 from .workload import Workload
 
@@ -40,6 +40,7 @@ class PlanBuilder:
 
     Attributes:
         consumed: A backend was told so; the optimized network cannot be loaded again.
+        parts: What the plan was made of; None before it is.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class PlanBuilder:
     ) -> None:
         self.consumes = consumes
         self.consumed = False
+        self.parts: PlanParts | None = None
         self.backends = backends
         self.optimized = backends.optimized
         self.threads = backends.threads
@@ -183,7 +185,7 @@ class PlanBuilder:
         if self.tuned.get(layer.name):
             info = info._replace(tuned=self.tuned[layer.name])
         where = self._workspace_domain(workload, key, per_worker, origin)
-        self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker, aliases, where))
+        self.drafts.append(Draft(info, workload, reads, writes, shared, per_worker, aliases, where, layer))
         if self.consumes and key is not None:
             self.consumed = self.backends.release(layer, key, origin) or self.consumed
 
@@ -276,6 +278,7 @@ class PlanBuilder:
         ]
         infos = [info for i, info in enumerate(placed) if i not in plan.elided]
         workloads = [draft.workload for i, draft in enumerate(drafts) if i not in plan.elided]
+        layers = [draft.layer for i, draft in enumerate(drafts) if i not in plan.elided]
         for tensor, output in plan.output_copies:
             infos.append(self._output_copy(tensor, output, len(specs) + 1, outputs[output].name))
             workloads.append(Workload.host_copy())
@@ -284,31 +287,37 @@ class PlanBuilder:
         # One tensor stands for every input that is left out, then come the targets of the output
         # copies.
         infos = _renumber(infos, plan, missing)
-        return Plan(
-            inputs=Ports(inputs, fixed),
-            outputs=Ports(outputs, {}),
+        memory = PlannedMemory(
+            plan,
+            self._constant_bytes(),
+            sum(i.private_bytes for i in infos),
+            tuple(self.names),
+            tuple(tensor.nbytes for tensor in self.tensors),
+            tuple(placed),
+        )
+        self.parts = PlanParts(
+            inputs=inputs,
+            outputs=outputs,
             steps=infos,
             workloads=workloads,
-            queues=self.backends.queues,
-            memory=PlannedMemory(
-                plan,
-                self._constant_bytes(),
-                sum(i.private_bytes for i in infos),
-                tuple(self.names),
-                tuple(tensor.nbytes for tensor in self.tensors),
-                tuple(placed),
-            ),
-            arenas=self._allocators(plan),
+            layers=[*layers, *(None for _ in plan.output_copies)],
+            describe=lambda: (infos, memory),
+            arenas=plan.arenas,
             constants=self.constants,
             tensors=[*specs, None, *out_specs],
             locations=[*placements, (Storage.ARENA, 0, 0), *targets],
+            shared_arena=self._shared_arena(plan),
+        )
+        return self.parts.plan(
+            fixed,
+            queues=self.backends.queues,
+            arenas=self._allocators(plan),
             # One order for the whole process: networks that share two devices must not wait for
             # each other.
             serial_locks=[self.locks[number] for number in sorted(self.locks)],
             pool=self.pool,
             threads=self.threads,
             spare_arenas=self.spare_arenas,
-            shared_arena=self._shared_arena(plan),
         )
 
     def _take_run_memory(self, nbytes: int, drafts: Sequence[Draft], steps: Sequence[memory_plan.Step]) -> None:

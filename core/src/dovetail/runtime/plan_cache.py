@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..ground.records import Record
 from .plans import Plan
 
 if TYPE_CHECKING:
@@ -22,17 +21,34 @@ STEP_BYTES = 8 << 10
 """About what describes one step of a plan, here and in the optimized network."""
 
 
-class Planned(Record, eq=False):
+class Planned:
     """A plan, what it was made of, and whether backends consumed the weights in that.
+
+    Args:
+        plan: The plan.
+        optimized: What it was made of; a function where that is made when somebody asks.
+        consumed: Whether backends consumed the weights.
 
     Attributes:
         nbytes: What nobody else of the network holds.
     """
 
-    plan: Plan
-    optimized: OptimizedNetwork
-    consumed: bool
-    nbytes: int = 0
+    def __init__(self, plan: Plan, optimized: OptimizedNetwork | Callable[[], OptimizedNetwork], *, consumed: bool) -> None:
+        self.plan = plan
+        self.consumed = consumed
+        self.nbytes = 0
+        self._optimized = optimized
+
+    @property
+    def optimized(self) -> OptimizedNetwork:
+        """What the plan was made of; raises what making it raises."""
+        if callable(self._optimized):
+            self._optimized = self._optimized()
+        return self._optimized
+
+    @optimized.setter
+    def optimized(self, value: OptimizedNetwork) -> None:
+        self._optimized = value
 
 
 class PlanCache:
@@ -80,7 +96,9 @@ class PlanCache:
         constants = _constants(planned.plan)
         own = sum(nbytes for address, nbytes in constants.items() if not self._readers[address])
         self._readers.update(constants.keys())
-        planned.nbytes = own + planned.plan.memory.private_bytes + STEP_BYTES * len(planned.plan.steps)
+        workloads = planned.plan.workloads
+        private = sum(one.private_bytes for one in workloads if one is not None)
+        planned.nbytes = own + private + STEP_BYTES * len(workloads)
         others = dict(self._planned)
         excess = sum(other.nbytes for other in others.values()) - self.limit
         for other_key, other in sorted(others.items(), key=lambda item: item[1].plan.used):

@@ -132,8 +132,8 @@ cdef class ThreadPool:
 cdef class Plan:
     cdef readonly Ports inputs
     cdef readonly Ports outputs
-    cdef readonly list steps
-    cdef readonly object memory
+    cdef object describe        # returns what `described` is to be; None once it has
+    cdef tuple described        # steps and memory, in words
     cdef readonly list serial_locks
     cdef readonly list workloads
     cdef readonly list queues
@@ -174,6 +174,7 @@ cdef class Plan:
             self.idle.append(context)
         return 0
 
+    cdef tuple _described(self)
     cdef Context _acquire_other(self)
     cdef Context _take_idle(self)
     cdef Context _acquire_anew(self)

@@ -9,6 +9,7 @@ from typing import Any
 from ..contract.interfaces import ITensorHandle
 from ..graph.descriptor import Array
 from .ports import Ports
+from .steps import PlannedMemory, StepInfo
 from .workload import Queues, Workload
 
 class ThreadPool:
@@ -19,8 +20,6 @@ class ThreadPool:
 class Plan:
     inputs: Ports
     outputs: Ports
-    steps: list[Any]
-    memory: Any
     serial_locks: list[threading.Lock]
     workloads: list[Workload | None]
     queues: list[tuple[Queues, int]]
@@ -34,7 +33,7 @@ class Plan:
         steps: list[Any],
         workloads: Sequence[Workload | None],
         queues: list[tuple[Queues, int]],
-        memory: Any,
+        describe: Callable[[], tuple[list[StepInfo], PlannedMemory]],
         arenas: list[Callable[[], Any]],
         constants: list[Array],
         tensors: list[Any],
@@ -44,7 +43,12 @@ class Plan:
         threads: int,
         spare_arenas: list[ITensorHandle] | None = None,
         shared_arena: tuple[int, int, int] | None = None,
+        on_device: bool = False,
     ) -> None: ...
+    @property
+    def steps(self) -> list[StepInfo]: ...
+    @property
+    def memory(self) -> PlannedMemory: ...
     @property
     def key(self) -> bytes | None: ...
     @property

@@ -140,19 +140,20 @@ cdef class Plan:
 
     Attributes (Python):
         inputs, outputs: `Ports`.
-        steps: Descriptions of the steps, for errors, profiles and dumps.
-        memory: The memory plan.
+        steps: Descriptions of the steps, for errors, profiles and dumps: `StepInfo`.
+        memory: The memory plan: `PlannedMemory`.
         serial_locks: Locks that a run holds because some workload wants to be alone.
     """
 
-    def __init__(self, *, Ports inputs, Ports outputs, list steps, list workloads, list queues, memory, list arenas, list constants,
+    def __init__(self, *, Ports inputs, Ports outputs, list steps, list workloads, list queues, describe, list arenas, list constants,
                  list tensors, list locations, list serial_locks, ThreadPool pool, int threads, list spare_arenas=None,
-                 shared_arena=None):
+                 shared_arena=None, bint on_device=False):
         """Take over what the plan builder worked out.
 
         Args:
-            steps: One description per step, with `kind`, `queue`, `inputs`, `outputs` (indices into
-                `tensors`), `workspace` (location or None), `worker_workspace`, `worker_stride`.
+            steps: What each step touches: `queue`, `inputs`, `outputs` (indices into `tensors`),
+                `workspace` (location or None), `worker_workspace`, `worker_stride`.
+            describe: Returns descriptions of the steps, and the memory plan.
             workloads: One per step, None for a wait.
             queues: (Queues, device) per queue.
             arenas: Functions, each returning a fresh allocation.
@@ -162,9 +163,10 @@ cdef class Plan:
             spare_arenas: Host memory that no context of the network holds, shared by its plans.
             shared_arena: (index, bytes, alignment) of the arena that lies in such memory, None if
                 there is none.
+            on_device: Whether some arena is not in host memory.
         """
         cdef PlanTables tables
-        self.inputs, self.outputs, self.steps, self.memory = inputs, outputs, steps, memory
+        self.inputs, self.outputs, self.describe, self.described = inputs, outputs, describe, None
         self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
         self.serial_locks, self.pool, self.threads = serial_locks, pool, threads
         self.idle, self.detached, self.bound, self.stuck = [], [], [], []
@@ -172,7 +174,7 @@ cdef class Plan:
         self.pid = getpid()
         self.spare_arenas = [] if spare_arenas is None else spare_arenas
         self.shared_arena, self.shared_bytes, self.shared_alignment = (-1, 0, 1) if shared_arena is None else shared_arena
-        self.on_device = self.n_queues > 0 or (memory is not None and any(one.domain != HOST for one in memory.plan.arenas))
+        self.on_device = self.n_queues > 0 or on_device
         tables = PlanTables(steps, workloads, queues, constants, tensors, locations)
         tables.fill_in(&self.c)
         self.tables = tables
@@ -235,6 +237,19 @@ cdef class Plan:
             self.spare_arenas.append(context.arenas[self.shared_arena])
             context.arenas[self.shared_arena] = None
             self.detached.append(context)
+
+    cdef tuple _described(self):
+        if self.described is None:
+            self.described, self.describe = tuple(self.describe()), None
+        return self.described
+
+    @property
+    def steps(self):
+        return self._described()[0]
+
+    @property
+    def memory(self):
+        return self._described()[1]
 
     @property
     def key(self):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..graph.state import State
     from ..optimizer import SharedConstants
     from .guard import Guard
+    from .plan_snapshot import PlanSnapshots, Snapshot
 
 _log = Log("dovetail")
 
@@ -82,6 +83,11 @@ class Runtime:
         """CPU threads that kernels may use, the caller's included."""
         return self._resources.threads
 
+    @property
+    def keeps_plans(self) -> bool:
+        """Whether plans are those that other runtimes make, too: not where kernels are watched."""
+        return self._resources.guard is None
+
     def load(
         self,
         network: Network | NetworkSource | OptimizedNetwork,
@@ -90,6 +96,7 @@ class Runtime:
         name: str | None = None,
         optimize: CompileRequest | Mapping[str, Any] | None = None,
         plan_cache_bytes: int | None = None,
+        snapshots: PlanSnapshots | None = None,
     ) -> LoadedNetwork:
         """Make a network ready to run.
 
@@ -106,23 +113,99 @@ class Runtime:
                 what CPU backends pack from them, memory of runs), 256 MiB by default; beyond that
                 the least recently used are dropped. The latest is kept in any case, and not
                 counted.
+            snapshots: Where its plans are found written down, and kept; None: nowhere.
 
         Raises:
             DovetailError: Whatever optimizing or a backend reports.
+        """
+        plan_cache_bytes = self._checked(threads, plan_cache_bytes)
+        request = CompileRequest.of(optimize)
+        # The listener is of this load only: plans that are made later have none.
+        later = request.replaced(progress=None, limits=None)
+        with gc_deferred(), listening(request.progress), limited(request.limits):
+            return self._load(network, threads, name, later, plan_cache_bytes, snapshots=snapshots)
+
+    def restore(
+        self,
+        snapshot: Snapshot,
+        source: NetworkSource,
+        snapshots: PlanSnapshots,
+        *,
+        threads: int | None = None,
+        optimize: CompileRequest,
+        plan_cache_bytes: int | None = None,
+    ) -> LoadedNetwork:
+        """Make a network ready to run that an earlier process wrote down.
+
+        Args:
+            snapshot: Of the network, with its plan unless sizes are open.
+            source: Where the network itself comes from, should somebody ask for it.
+            snapshots: Where its other plans are.
+            threads: As for `load`.
+            optimize: What was asked for.
+            plan_cache_bytes: As for `load`.
+
+        Raises:
+            DovetailError: A backend cannot be opened.
+            ValueError: A backend cannot use what it wrote.
+        """
+        plan_cache_bytes = self._checked(threads, plan_cache_bytes)
+        facts, threads = snapshot.facts, min(threads or self.threads, self.threads)
+        request = optimize.replaced(progress=None, limits=None, threads=threads)
+
+        def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
+            if snapshot.symbols is None:
+                source.keep()  # each set of sizes is planned from the network, weights included
+            return compile_network(source, request.replaced(shapes={**request.shapes, **shapes}, values=values))
+
+        def outputs() -> tuple[TensorSpec, ...] | None:
+            return _open_outputs(source, {})() if facts.outputs is None else facts.outputs
+
+        with gc_deferred():
+            loaded = _kind(facts.states)(
+                self._resources,
+                self._forget,
+                facts.name,
+                facts.inputs,
+                again,
+                None,
+                outputs,
+                facts.output_names,
+                partial(self._load_with_outputs, source, facts.states, threads, facts.name, request, plan_cache_bytes),
+                threads,
+                consumable=True,
+                plan_cache_bytes=plan_cache_bytes,
+                snapshots=snapshots,
+            )
+            if snapshot.symbols is not None:
+                loaded.restore(snapshot)
+        return self._take(loaded, facts.states)
+
+    def _checked(self, threads: object, plan_cache_bytes: object) -> int:
+        """Check arguments of a load; return how many bytes plans may hold.
+
+        Raises:
+            OptionError: One is out of range.
+            RunError: The runtime was closed.
         """
         self._resources.check_open()
         if threads is not None and (not isinstance(threads, int) or isinstance(threads, bool) or threads < 1):
             raise OptionError(f"threads={threads!r} is not a count", code=ErrorCode.OPTION_INVALID, hint="1 or more")
         if plan_cache_bytes is None:
-            plan_cache_bytes = DEFAULT_BYTES
+            return DEFAULT_BYTES
         if not isinstance(plan_cache_bytes, int) or isinstance(plan_cache_bytes, bool) or plan_cache_bytes < 0:
             text = f"plan_cache_bytes={plan_cache_bytes!r} is not a number of bytes"
             raise OptionError(text, code=ErrorCode.OPTION_INVALID, hint="0 or more")
-        request = CompileRequest.of(optimize)
-        # The listener is of this load only: plans that are made later have none.
-        later = request.replaced(progress=None, limits=None)
-        with gc_deferred(), listening(request.progress), limited(request.limits):
-            return self._load(network, threads, name, later, plan_cache_bytes)
+        return plan_cache_bytes
+
+    def _take(self, loaded: LoadedNetwork, states: Mapping[str, State]) -> LoadedNetwork:
+        """Take over a network that was loaded."""
+        if states:
+            loaded.remember(states)  # type: ignore[attr-defined]  # it is a StatefulNetwork
+        with self._lock:
+            self._networks.add(loaded)
+        self._resources.used_by(loaded.finalizer)
+        return loaded
 
     def _load(
         self,
@@ -132,6 +215,7 @@ class Runtime:
         request: CompileRequest,
         plan_cache_bytes: int,
         with_outputs: Callable[[Sequence[str]], LoadedNetwork] | None = None,
+        snapshots: PlanSnapshots | None = None,
     ) -> LoadedNetwork:
         threads = min(threads or self.threads, self.threads)
         origin: NetworkSource
@@ -172,12 +256,7 @@ class Runtime:
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
                 return compile_network(origin, request.replaced(shapes=shapes, values={**fixed, **values}), shared)
 
-        kind: type[LoadedNetwork] = LoadedNetwork
-        if states:
-            from .stateful_network import StatefulNetwork
-
-            kind = StatefulNetwork
-        loaded = kind(
+        loaded = _kind(states)(
             self._resources,
             self._forget,
             name or network.name,
@@ -190,19 +269,17 @@ class Runtime:
             threads,
             consumable=optimized is not network,
             plan_cache_bytes=plan_cache_bytes,
+            snapshots=snapshots,
         )
-        if states:
-            loaded.remember(states)  # type: ignore[attr-defined]  # it is a StatefulNetwork
+        if snapshots is not None and optimized is None:
+            snapshots.keep_open(loaded.name, inputs, output_names, states)
         if source is not None:  # nobody else has what was made of it
             weights = 0
             if is_own:
                 weights = loaded.memory.constant_bytes if source.is_consumable else _constant_bytes(source.network)
             graph = source.network if optimized is None else optimized.graph
             weakref.finalize(loaded, network_dropped, len(graph), weights).atexit = False
-        with self._lock:
-            self._networks.add(loaded)
-        self._resources.used_by(loaded.finalizer)
-        return loaded
+        return self._take(loaded, states)
 
     def _load_with_outputs(
         self,
@@ -258,6 +335,14 @@ class Runtime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _kind(states: Mapping[str, State]) -> type[LoadedNetwork]:
+    if not states:
+        return LoadedNetwork
+    from .stateful_network import StatefulNetwork
+
+    return StatefulNetwork
 
 
 def _shared_constants() -> SharedConstants:

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ..contract.interfaces import HOST, MemoryDomain
+from ..graph.layer import Layer
 from ..ground.records import NamedTuple, Record
 from .aliases import Alias
 from .memory_plan import MemoryPlan, Placement
 from .workload import Workload
+
+
+class StepLinks(Protocol):
+    """What a step touches, as the executor needs it; see `StepInfo`."""
+
+    @property
+    def queue(self) -> int | None: ...
+    @property
+    def inputs(self) -> tuple[int, ...]: ...
+    @property
+    def outputs(self) -> tuple[int, ...]: ...
+    @property
+    def workspace(self) -> Placement | None: ...
+    @property
+    def worker_workspace(self) -> Placement | None: ...
+    @property
+    def worker_stride(self) -> int: ...
 
 
 class StepInfo(NamedTuple):
@@ -58,6 +77,7 @@ class Draft(Record):
     per_worker: int = 0
     aliases: Sequence[Alias] = ()
     workspace_domain: MemoryDomain = HOST
+    layer: Layer | None = None
 
 
 def with_waits(drafts: Sequence[Draft]) -> list[Draft]:

@@ -435,6 +435,30 @@ cdef class Workload:
         return self.table.workspace_memory
 
     @property
+    def is_host_copy(self):
+        """Whether it is the core's own copy within host memory."""
+        return self.table.execute == dvt_copy_execute
+
+    @property
+    def snapshot_bytes(self):
+        """Bytes that `write_snapshot` takes; 0 if the workload has to be made each time."""
+        if self.taken == NULL or self.own.snapshot == NULL:
+            return 0
+        return self.own.snapshot(&self.own, NULL, 0)
+
+    def write_snapshot(self, unsigned char[::1] memory not None):
+        """Write down what a later process needs to have the workload again.
+
+        Args:
+            memory: `snapshot_bytes` of it, aligned to 64 bytes.
+
+        Returns:
+            Whether it was written: false if the backend changed its mind.
+        """
+        cdef size_t nbytes = memory.shape[0]
+        return nbytes > 0 and self.own.snapshot(&self.own, &memory[0], nbytes) == nbytes
+
+    @property
     def aliases(self):
         """Permissions to share bytes of outputs and inputs, as declared; see `problem_with`."""
         cdef int i

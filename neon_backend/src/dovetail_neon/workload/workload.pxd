@@ -1,9 +1,9 @@
 """What all workloads share: parameters, packed constants, up to four parallel loops."""
 
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
-from dovetail.abi cimport dovetail_alias, dovetail_body, dovetail_call
+from dovetail.abi cimport dovetail_alias, dovetail_body, dovetail_call, dovetail_execute
 from dovetail_neon.workload.job cimport acc_job, acc_phase
 from dovetail_neon.workload.packed cimport Block, PackedConstants
 
@@ -28,6 +28,8 @@ cdef struct acc_state:
     size_t per_worker
     size_t private_bytes
     void *blocks[MAX_BLOCKS]       # owned
+    size_t block_bytes[MAX_BLOCKS]
+    bint is_restored                # it lies in a snapshot, which is what it holds
     int32_t n_packed
     PyObject *packed[MAX_PACKED]   # held: blocks that other workloads may hold too
     int32_t n_aliases
@@ -49,6 +51,8 @@ cdef int fill(void *memory, array, dtype) except -1
 cdef const float *keep(Workload workload, array) except NULL
 cdef const float *keep_packed(Workload workload, PackedConstants constants, array, object source, tuple form, object layer) except NULL
 cdef const int64_t *keep_integers(Workload workload, numbers) except NULL
+cdef void *first_line(void *block) noexcept
+cdef object capsule_of(acc_state *state, dovetail_execute execute_it, uint32_t flags)
 cdef Workload new_workload(size_t parameter_bytes, int n_inputs, int n_outputs)
 
 cdef int run_phases(const acc_state *state, const dovetail_call *call, acc_job *job) noexcept nogil

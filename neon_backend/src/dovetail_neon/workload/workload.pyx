@@ -5,7 +5,7 @@ from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
 from cpython.object cimport PyObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.ref cimport Py_DECREF, Py_INCREF
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -14,6 +14,7 @@ from dovetail.abi cimport (
     DOVETAIL_OK,
     DOVETAIL_WORKLOAD_CAPSULE,
     dovetail_call,
+    dovetail_execute,
     dovetail_tensor,
     dovetail_workload,
     tensor_data,
@@ -112,6 +113,9 @@ cdef void release(void *self) noexcept nogil:
     cdef int32_t i
     for i in range(state.n_blocks):
         free(state.blocks[i])
+    if state.is_restored:
+        drop_snapshot(state)
+        return
     if state.n_packed:
         drop_packed(state)
     PyMem_RawFree(state)
@@ -121,6 +125,15 @@ cdef void drop_packed(acc_state *state) noexcept with gil:
     cdef int32_t i
     for i in range(state.n_packed):
         Py_DECREF(<object>state.packed[i])
+
+
+cdef void drop_snapshot(acc_state *state) noexcept with gil:
+    Py_DECREF(<object>state.packed[0])      # the state lies in it
+
+
+cdef void *first_line(void *block) noexcept:
+    """Return where what was asked for begins in memory that was allocated for it."""
+    return <void *>((<size_t>block + LINE - 1) // LINE * LINE)
 
 
 cdef class Workload:
@@ -137,10 +150,10 @@ cdef class Workload:
         cdef void *block = calloc(nbytes + LINE, 1)
         if block == NULL:
             raise MemoryError(f"no {nbytes} bytes for constants of a layer")
-        self.state.blocks[self.state.n_blocks] = block
+        self.state.blocks[self.state.n_blocks], self.state.block_bytes[self.state.n_blocks] = block, nbytes
         self.state.n_blocks += 1
         self.state.private_bytes += nbytes
-        return <void *>((<size_t>block + LINE - 1) // LINE * LINE)
+        return first_line(block)
 
     cdef void *packed_before(self, PackedConstants constants, object source, tuple form) except? NULL:
         """Return what another workload packed from an array in this form, and hold it; else NULL.
@@ -196,15 +209,20 @@ cdef class Workload:
 
     def capsule(self, int flags=0):
         """Hand over what was made."""
-        cdef dovetail_workload *workload = NULL
-        cdef acc_state *state = self.state
-        capsule = workload_capsule(execute, state, release, &workload)
+        capsule = capsule_of(self.state, execute, flags)
         self.state = NULL
-        workload.workspace = workspace
-        workload.aliases, workload.n_aliases = state.aliases, state.n_aliases
-        workload.flags = flags
-        workload.private_bytes = state.private_bytes
         return capsule
+
+
+cdef object capsule_of(acc_state *state, dovetail_execute execute_it, uint32_t flags):
+    """Return the capsule of a state, which belongs to it from now on."""
+    cdef dovetail_workload *workload = NULL
+    capsule = workload_capsule(execute_it, state, release, &workload)
+    workload.workspace = workspace
+    workload.aliases, workload.n_aliases = state.aliases, state.n_aliases
+    workload.flags = flags
+    workload.private_bytes = state.private_bytes
+    return capsule
 
 
 def bound_chunks(capsule, int64_t nbytes):

@@ -1,0 +1,374 @@
+"""Load model files again from the plans that were kept of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import golden_files
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import dovetail
+from dovetail import ErrorCode, Limits, LoadedNetwork, ModelError
+from dovetail.loading import parsing, snapshots
+
+BACKENDS = (["CpuRef"], ["CpuAcc", "CpuRef"])
+RANDOM = np.random.default_rng(8)
+FILTER = RANDOM.standard_normal((20, 3, 3, 3)).astype(np.float32)
+OTHER = RANDOM.standard_normal((20, 3, 3, 3)).astype(np.float32)
+WEIGHTS = RANDOM.standard_normal((20 * 6 * 6, 10)).astype(np.float32)
+IMAGE = RANDOM.standard_normal((2, 3, 6, 6)).astype(np.float32)
+OPERATORS = golden_files.MODELS / "tflite_ops"
+FOLDERS = ("gen", "litert", "tflm_seanet")
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+
+@pytest.fixture(autouse=True)
+def keeping(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Keep plans in a folder of this test, of files that were just written, too."""
+    monkeypatch.setenv("DOVETAIL_PLANS", "on")
+    monkeypatch.setenv("DOVETAIL_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(snapshots, "_SETTLED_NS", 0)
+    return tmp_path / "cache" / "plans"
+
+
+@pytest.fixture
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was parsed since, one entry for each time."""
+    found: list[str] = []
+    parse = parsing.parse
+
+    def counted(path: str) -> Any:
+        found.append(path)
+        return parse(path)
+
+    monkeypatch.setattr(parsing, "parse", counted)
+    return found
+
+
+def convolutional(filters: np.ndarray[Any, Any] = FILTER, batch: int | str = 2) -> onnx.ModelProto:
+    nodes = [
+        helper.make_node("Conv", ["image", "filters"], ["conv"], name="conv", pads=[1] * 4),
+        helper.make_node("Relu", ["conv"], ["act"]),
+        helper.make_node("MaxPool", ["act"], ["pool"], kernel_shape=[3, 3], pads=[1] * 4),
+        helper.make_node("Flatten", ["pool"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "weights"], ["dense"], name="dense"),
+        helper.make_node("Softmax", ["dense"], ["probabilities"]),
+    ]
+    inputs = [helper.make_tensor_value_info("image", 1, [batch, 3, 6, 6])]
+    outputs = [helper.make_tensor_value_info("probabilities", 1, None)]
+    arrays = [numpy_helper.from_array(filters, "filters"), numpy_helper.from_array(WEIGHTS, "weights")]
+    graph = helper.make_graph(nodes, "convolutional", inputs, outputs, arrays)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def written(path: Path, model: onnx.ModelProto) -> Path:
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return written(tmp_path / "model.onnx", convolutional())
+
+
+def run(net: LoadedNetwork, image: np.ndarray[Any, Any] = IMAGE) -> np.ndarray[Any, Any]:
+    return net.run({"image": image})["probabilities"]
+
+
+def expected(filters: np.ndarray[Any, Any] = FILTER, image: np.ndarray[Any, Any] = IMAGE) -> np.ndarray[Any, Any]:
+    """The network in float64."""
+    windows = np.lib.stride_tricks.sliding_window_view(
+        np.pad(image.astype(np.float64), [(0, 0), (0, 0), (1, 1), (1, 1)]), (3, 3), (2, 3)
+    )
+    x = np.maximum(np.einsum("nchwij,ocij->nohw", windows, filters.astype(np.float64)), 0)
+    x = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)
+    x = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).max((-2, -1))
+    x = x.reshape(len(x), -1) @ WEIGHTS.astype(np.float64)
+    powers = np.exp(x - x.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize("backends", BACKENDS, ids=",".join)
+def test_a_later_load_parses_nothing_and_computes_the_same_bits(model: Path, parsed: list[str], backends: list[str]) -> None:
+    with dovetail.load(model, backends) as first:
+        before = run(first)
+        steps, memory = first.plan.steps, first.memory
+    assert len(parsed) == 1
+    with dovetail.load(model, backends) as net:
+        np.testing.assert_array_equal(run(net), before)
+        assert (net.name, net.inputs, net.outputs) == (first.name, first.inputs, first.outputs)
+        assert (net.plan.steps, net.memory) == (steps, memory)
+    assert len(parsed) == 1
+    np.testing.assert_allclose(before, expected(), rtol=1e-4, atol=1e-6)
+
+
+def test_what_is_asked_of_the_network_itself_is_read_then(model: Path, parsed: list[str]) -> None:
+    with dovetail.load(model) as first:
+        placement = first.placement.explain()
+    with dovetail.load(model) as net:
+        assert len(parsed) == 1
+        assert net.placement.explain() == placement
+        assert len(parsed) == 2
+        assert len(net.optimized.graph) == len(first.optimized.graph)
+        (inner,) = net.run({"image": IMAGE}, outputs=["conv"]).values()
+        assert inner.shape == (2, 20, 6, 6)
+
+
+def test_it_runs_in_all_ways(model: Path) -> None:
+    with dovetail.load(model):
+        pass
+    with dovetail.load(model) as net:
+        wanted = run(net)
+        with net.profiling() as profile:
+            np.testing.assert_array_equal(run(net), wanted)
+        assert {row.name for row in profile.layers} >= {"dense"}
+        np.testing.assert_array_equal(net.submit({"image": IMAGE}).result()["probabilities"], wanted)
+        binding = net.bind({"image": IMAGE})
+        np.testing.assert_array_equal(binding.run()["probabilities"], wanted)
+        found: list[Any] = []
+        threads = [threading.Thread(target=lambda: found.extend(run(net) for _ in range(20))) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found) == 80
+        assert all(np.array_equal(one, wanted) for one in found)
+
+
+def test_a_file_that_changed_is_another_network(model: Path, keeping: Path) -> None:
+    before = model.stat()
+    with dovetail.load(model) as net:
+        run(net)
+    content = convolutional(OTHER).SerializeToString()
+    assert len(content) == before.st_size
+    model.write_bytes(content)
+    os.utime(model, ns=(before.st_atime_ns, before.st_mtime_ns))  # only the time of the inode tells
+    with dovetail.load(model) as net:
+        np.testing.assert_allclose(run(net), expected(OTHER), rtol=1e-4, atol=1e-6)
+    assert len(list(keeping.iterdir())) == 2
+
+
+def test_external_data_that_changed_is_another_network(tmp_path: Path, parsed: list[str]) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(convolutional(), model, save_as_external_data=True, location="weights.bin", size_threshold=64)
+    for count in (1, 1):
+        with dovetail.load(model) as net:
+            np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
+        assert len(parsed) == count
+    data = tmp_path / "weights.bin"
+    content = bytearray(data.read_bytes())
+    content[3] ^= 0x80  # the sign of the first weight
+    data.write_bytes(content)
+    with dovetail.load(model) as net:
+        assert not np.array_equal(run(net), expected())
+    assert len(parsed) == 2
+
+
+def test_a_network_outlives_its_file_but_what_was_not_read_is_gone(model: Path) -> None:
+    with dovetail.load(model):
+        pass
+    with dovetail.load(model) as net:
+        model.unlink()
+        np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
+        with pytest.raises(ModelError) as raised:
+            net.placement  # noqa: B018
+    assert raised.value.code == ErrorCode.MODEL_NOT_FOUND
+    with pytest.raises(ModelError):
+        dovetail.load(model)
+
+
+@pytest.mark.parametrize("backends", BACKENDS, ids=",".join)
+def test_damaged_plans_are_not_used(model: Path, keeping: Path, parsed: list[str], backends: list[str]) -> None:
+    with dovetail.load(model, backends) as net:
+        wanted = run(net)
+    (plan,) = keeping.iterdir()
+    whole = plan.read_bytes()
+    damages: list[Callable[[bytearray], Any]] = [bytearray.clear]
+    damages += [lambda content, n=n: content.__delitem__(slice(n, None)) for n in (1, 15, 64, len(whole) // 2, len(whole) - 64)]
+    damages += [lambda content, n=n: content.__setitem__(slice(n, n + 512), bytes(512)) for n in (0, 64, len(whole) // 2)]
+    damages += [lambda content: content.extend(bytes(64))]
+    for place in RANDOM.integers(0, len(whole), 60):
+        damages.append(lambda content, place=int(place): content.__setitem__(place, content[place] ^ 0x55))
+    for number, damage in enumerate(damages):
+        content = bytearray(whole)
+        damage(content)
+        plan.write_bytes(content)
+        parsed.clear()
+        with dovetail.load(model, backends) as net:
+            np.testing.assert_array_equal(run(net), wanted)
+        if bytes(content[:56]) != whole[:56] or content[64:] != whole[64:]:  # the head ends with bytes that mean nothing
+            assert len(parsed) == 1, number
+            assert plan.read_bytes() == whole
+
+
+def test_ways_of_loading_have_plans_of_their_own(model: Path, keeping: Path, parsed: list[str]) -> None:
+    ways: list[dict[str, Any]] = [
+        {"backends": ["CpuRef"]},
+        {"backends": ["CpuAcc", "CpuRef"]},
+        {"backends": "CpuAcc", "threads": 1},
+        {"backends": "CpuAcc", "threads": 1, "options": {"CpuAcc": {"isa": "scalar"}}},
+        {"backends": ["CpuAcc", "CpuRef"], "fallback": False, "threads": 1},
+    ]
+    for _ in range(2):
+        for way in ways:
+            with dovetail.load(model, **way) as net:
+                np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
+    assert len(parsed) == len(list(keeping.iterdir())) == len(ways)
+
+
+def test_other_requests_are_not_kept(model: Path, keeping: Path) -> None:
+    class Mine(dovetail.PlacementPolicy):
+        def choose(self, layer: Any, answers: Any) -> Any:
+            return next(iter(answers))
+
+    ways: list[dict[str, Any]] = [
+        {"require": {"conv": "CpuRef"}},
+        {"forbid": {"conv": "CpuAcc"}},
+        {"limits": Limits()},
+        {"passes": False},
+        {"debug": lambda *_: None},
+        {"tuned": False},
+        {"runtime": dovetail.Runtime(guard=dovetail.Guard())},
+    ]
+    for way in ways:
+        with dovetail.load(model, ["CpuAcc", "CpuRef"], **way) as net:
+            np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
+        assert not keeping.exists(), way
+
+
+def test_nothing_is_kept_where_nobody_wants_it(model: Path, keeping: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOVETAIL_PLANS", "off")
+    with dovetail.load(model):
+        pass
+    assert not keeping.exists()
+
+
+def test_a_file_that_may_still_change_is_not_kept(model: Path, keeping: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "_SETTLED_NS", 3600 * 10**9)
+    with dovetail.load(model):
+        pass
+    assert not keeping.exists()
+
+
+def test_plans_that_others_could_write_are_not_believed(model: Path, keeping: Path, parsed: list[str]) -> None:
+    with dovetail.load(model):
+        pass
+    (plan,) = keeping.iterdir()
+    plan.chmod(0o666)
+    with dovetail.load(model) as net:
+        run(net)
+    assert len(parsed) == 2
+    keeping.chmod(0o777)
+    with dovetail.load(model) as net:
+        run(net)
+    assert len(parsed) == 3
+
+
+def test_a_folder_that_cannot_be_written_costs_a_load_nothing(model: Path, keeping: Path) -> None:
+    keeping.parent.mkdir()
+    keeping.write_text("no folder")
+    with dovetail.load(model) as net:
+        np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
+
+
+def test_the_oldest_plans_go(tmp_path: Path, keeping: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [written(tmp_path / f"{number}.onnx", convolutional()) for number in range(4)]
+    with dovetail.load(models[0]):
+        pass
+    (first,) = keeping.iterdir()
+    monkeypatch.setattr(snapshots, "_ALL", 2 * first.stat().st_size + 100)
+    for number, model in enumerate(models[1:], 1):
+        for plan in keeping.iterdir():
+            os.utime(plan, ns=(0, plan.stat().st_mtime_ns - 10**9))
+        with dovetail.load(model):
+            pass
+        assert len(list(keeping.iterdir())) == min(number + 1, 2)
+    assert not first.exists()
+
+
+@pytest.mark.parametrize("backends", BACKENDS, ids=",".join)
+def test_each_set_of_sizes_is_kept(tmp_path: Path, parsed: list[str], backends: list[str]) -> None:
+    model = written(tmp_path / "model.onnx", convolutional(batch="N"))
+    images = [RANDOM.standard_normal((n, 3, 6, 6)).astype(np.float32) for n in (1, 3, 4)]
+    with dovetail.load(model, backends) as first:
+        wanted = [run(first, image) for image in images[:2]]
+    with dovetail.load(model, backends) as net:
+        for image, before in zip(images, wanted, strict=False):
+            np.testing.assert_array_equal(run(net, image), before)
+        assert (net.inputs, len(parsed)) == (first.inputs, 1)
+        np.testing.assert_allclose(run(net, images[2]), expected(image=images[2]), rtol=1e-4, atol=1e-6)  # not met before
+        assert len(parsed) == 2
+        assert net.outputs == first.outputs
+        np.testing.assert_array_equal(run(net, images[0]), wanted[0])
+    parsed.clear()
+    with dovetail.load(model, backends) as net:
+        np.testing.assert_allclose(run(net, images[2]), expected(image=images[2]), rtol=1e-4, atol=1e-6)
+    assert not parsed
+
+
+def test_a_plan_is_kept_across_processes(model: Path, tmp_path: Path) -> None:
+    program = """
+import sys
+import numpy as np
+import dovetail
+with dovetail.load(sys.argv[1], ["CpuAcc", "CpuRef"]) as net:
+    np.save(sys.argv[3], net.run({"image": np.load(sys.argv[2])})["probabilities"])
+print("dovetail_onnx" in sys.modules)
+"""
+    np.save(tmp_path / "image.npy", IMAGE)
+    results = []
+    for number in range(2):
+        output = tmp_path / f"{number}.npy"
+        command = [sys.executable, "-c", program, str(model), str(tmp_path / "image.npy"), str(output)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        results.append((done.stdout.strip(), np.load(output)))
+    assert [said for said, _ in results] == ["True", "True" if _was_fresh(model) else "False"]
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+def _was_fresh(model: Path) -> bool:
+    """Tell whether other processes, whose clock step is as it is, did not keep the file yet."""
+    return time.time_ns() - model.stat().st_ctime_ns < 30 * 10**9
+
+
+CASES = [
+    *((None, name) for name in golden_files.of_networks(".tflite")),
+    *((folder, name) for folder in FOLDERS for name in golden_files.of_operators(OPERATORS / folder)),
+]
+
+
+@pytest.mark.skipif(bool(CASES), reason="the tests below run them")
+def test_there_are_models() -> None:
+    pytest.skip(golden_files.ABSENT)
+
+
+@pytest.mark.parametrize(("folder", "name"), CASES, ids=[name for _, name in CASES])
+def test_models_compute_the_same_bits_from_their_plans(folder: str | None, name: str, parsed: list[str]) -> None:
+    golden = golden_files.network(name) if folder is None else golden_files.operator(OPERATORS / folder, name)
+    results = []
+    for _ in range(2):
+        parsed.clear()
+        try:
+            net = dovetail.load(golden.model, ["CpuAcc", "CpuRef"])
+        except dovetail.UnsupportedModelError as error:
+            pytest.skip(str(error))
+        with net:
+            feeds = dict(zip([info.name for info in net.inputs], golden.inputs, strict=True))
+            results.append([net.run(feeds), net.run(feeds)])
+            by_value = bool(net._value_inputs)
+    assert len(parsed) == by_value, "plans for values of inputs are not kept"
+    for before, after in zip(*results, strict=True):
+        assert list(before) == list(after)
+        for one in before:
+            np.testing.assert_array_equal(before[one], after[one])
