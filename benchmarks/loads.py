@@ -9,6 +9,9 @@ of process has the model as its first one: "new process" is the sum there, the i
 beyond NumPy included. Both runtimes have one thread. They alternate, and of each the least of
 `--starts` processes counts; files are in the page cache. A ratio above 1 says that dovetail is
 slower. `--earlier PYTHON` has another installation of dovetail take turns with them.
+
+dovetail keeps the plans of model files: the first start plans, the others read what it kept. Each
+run of this program has a cache folder of its own. `--unkept` has every start plan anew.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -167,6 +171,7 @@ def main() -> None:
     parser.add_argument("--earlier", metavar="PYTHON", help="an interpreter that has another dovetail")
     parser.add_argument("--starts", type=int, default=5, help="processes of each kind (default: %(default)s)")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="cpu: where other work is done meanwhile")
+    parser.add_argument("--unkept", action="store_true", help="neither keep plans nor use any")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--measure", choices=RUNTIMES, help=argparse.SUPPRESS)
@@ -174,6 +179,15 @@ def main() -> None:
     if given.measure:
         print(json.dumps(measure(given.measure, given.models[0], given.before, given.backends.split(","), given.clock)))
         return
+    if given.unkept:
+        os.environ["DOVETAIL_PLANS"] = "off"
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["DOVETAIL_CACHE_DIR"] = cache
+        report(given)
+
+
+def report(given: argparse.Namespace) -> None:
+    """Measure all models and print what came out."""
     head = titles(bool(given.earlier))
     print(row(head, given.markdown))
     if given.markdown:

@@ -119,7 +119,7 @@ def test_an_unload_waits_for_a_bind(net, size, where):
     assert not waiting.is_alive()
     assert net._active == 0
     assert len(net._plans) == 0
-    assert not net._factories
+    assert not net._maker.factories
 
 
 def test_binding_while_others_unload():

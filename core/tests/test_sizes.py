@@ -210,7 +210,7 @@ def test_plans_run_in_memory_that_they_share(runtime: Runtime, backend: Backend)
     assert len(net._plans) == 4
     assert len(set(first[::3])) == 1  # what the first layer writes begins the arena
     assert sum(planned.plan.contexts for planned in net._plans) == 4
-    assert not net._spare_arenas  # the plan that ran last has the only one
+    assert not net._maker.spare_arenas  # the plan that ran last has the only one
 
 
 def test_memory_of_runs_may_be_freed_at_any_time(runtime: Runtime, backend: Backend) -> None:
@@ -249,7 +249,7 @@ def test_concurrent_runs_have_memory_of_their_own(runtime: Runtime, backend: Bac
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda batch: run(net, batch, batch, 6), (3, 4)))
     backend.during = lambda name, output: None
-    assert len(net._spare_arenas) + sum(planned.plan.contexts for planned in net._plans) >= 2
+    assert len(net._maker.spare_arenas) + sum(planned.plan.contexts for planned in net._plans) >= 2
     for batch in (4, 3, 4):
         run(net, batch, layers=6)
 
@@ -292,8 +292,8 @@ def test_unloading_frees_all_plans(runtime: Runtime, backend: Backend) -> None:
     plans = list(net._plans)
     net.unload()
     assert len(net._plans) == 0
-    assert not net._spare_arenas
-    assert not net._factories
+    assert not net._maker.spare_arenas
+    assert not net._maker.factories
     assert all(planned.plan.contexts == 0 for planned in plans)
     del plans
     gc.collect()
@@ -417,7 +417,7 @@ def test_random_sizes_on_many_threads(runtime: Runtime, backend: Backend) -> Non
 
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(work, range(6)))
-    assert len(net._spare_arenas) + sum(planned.plan.contexts for planned in net._plans) >= 1
+    assert len(net._maker.spare_arenas) + sum(planned.plan.contexts for planned in net._plans) >= 1
 
 
 def test_a_child_plans_new_sizes_though_a_thread_did_when_it_was_forked() -> None:

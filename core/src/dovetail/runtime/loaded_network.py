@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +15,18 @@ import numpy as np
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
-from ..ground.errors import ErrorCode, LimitError, LoadTimeoutError, RunError, RunTimeoutError
-from ..ground.host_exceptions import is_of_host
+from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
 from ..optimizer.open_sizes import OpenSizes
-from ..optimizer.optimized import complete
 from . import run_errors
-from .arenas import allocator
-from .backends_in_use import BackendKey, BackendsInUse, Factory, OpenBackend, PartFailedError
+from .backends_in_use import BackendKey, Factory, OpenBackend
 from .callers_arrays import binding_error, bound_outputs, check_names, checked_array, host_array, same_memory
 from .executor import Binding, NetworkRunner
 from .other_outputs import OtherOutputs
 from .other_outputs import output_names as names_of
-from .plan_builder import PlanBuilder
 from .plan_cache import PlanCache, Planned
+from .plan_maker import PlanMaker, symbol_sizes
 from .plans import Plan
 from .resources import Resources
 from .steps import PlannedMemory
@@ -82,31 +79,26 @@ class LoadedNetwork(NetworkRunner):
         self._outputs: tuple[TensorSpec, ...] | None = None
         self._output_names = frozenset(output_names)
         self._others: OtherOutputs[LoadedNetwork] = OtherOutputs(with_outputs)
-        self._network_lock = threading.Lock()
+        self._maker = maker = PlanMaker(name, inputs, optimize, resources, threads, snapshots)
         self._state_lock = threading.RLock()  # a signal's handler may call this network where this thread holds it
         self._planning_lock = threading.Lock()
         self._planned: Planned | None = None  # what is told of the latest plan, also after it was dropped
         self._plans = PlanCache(plan_cache_bytes)
-        self._snapshots = snapshots
         self._value_inputs: frozenset[str] = frozenset()
-        self._opened: dict[BackendKey, OpenBackend] = {}
-        self._factories: dict[BackendKey, Factory] = {}
-        self._spare_arenas: list[ITensorHandle] = []
         self._profiles: list[Profile] = []
         self._outer_profiles: tuple[Profile, ...] = ()  # of the network that this one is made of
         self._copy_times: dict[str, float] = {}  # milliseconds, of the latest profile
-        self._told: set[str] = set()
         self._idle_event = threading.Event()
         self._released = False
         # A network that is dropped rather than unloaded tells the backends' contexts all the same,
         # before the runtime may go.
-        self.finalizer = weakref.finalize(self, _let_go, self._opened, self._factories, self._plans, self._spare_arenas, name)
+        self.finalizer = weakref.finalize(self, _let_go, maker.opened, maker.factories, self._plans, maker.spare_arenas, name)
         self.finalizer.atexit = False
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
         _networks.add(self)
         if optimized is not None:
-            planned = self._build(optimized, {}, consumes=consumable)
-            self._keep(_plan_key(_symbol_sizes(inputs, optimized), {}), planned)
+            planned = self._maker.build(optimized, {}, consumes=consumable)
+            self._keep(_plan_key(symbol_sizes(inputs, optimized), {}), planned)
             self._change_to(planned.plan)
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -118,7 +110,7 @@ class LoadedNetwork(NetworkRunner):
         """
         symbols = snapshot.symbols
         assert symbols is not None  # there is a plan
-        planned = self._restored(snapshot, symbols)
+        planned = self._maker.restored(snapshot, symbols)
         self._keep(_plan_key(symbols, {}), planned)
         self._change_to(planned.plan)
 
@@ -417,48 +409,11 @@ class LoadedNetwork(NetworkRunner):
 
     def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned | OpenSizes:
         with self._in_time(timeout):
-            kept = self._kept(symbols, values)
+            kept = self._maker.kept(symbols, values)
             if kept is not None:
                 return kept
             optimized = self._optimize(symbols, values)
-            return optimized if isinstance(optimized, OpenSizes) else self._build(optimized, values, consumes=True)
-
-    def _kept(self, symbols: Mapping[str, int], values: Mapping[str, Array]) -> Planned | None:
-        """Return what an earlier process planned for these sizes, if it wrote that down."""
-        if self._snapshots is None or values:
-            return None
-        snapshot = self._snapshots.find(symbols)
-        try:
-            return None if snapshot is None else self._restored(snapshot, symbols)
-        except Exception as error:
-            if is_of_host(error) or isinstance(error, MemoryError | LimitError):
-                raise
-            _log.info("network %r: a plan that was kept cannot be used: %s", self._name, error)
-            return None
-
-    def _restored(self, snapshot: Snapshot, symbols: Mapping[str, int]) -> Planned:
-        snapshots = self._snapshots
-        assert snapshots is not None  # it came from there
-        budget().take_memory(snapshot.nbytes, f"the plan of network {self._name!r}")
-        assigned = {name: snapshots.backend(name) for name in snapshot.backends}
-        opened = {
-            BackendKey(one.request.id, one.request.device): self._resources.open_backend(one) for one in assigned.values()
-        }
-        with self._opening(opened) as factories:
-            used = BackendsInUse(None, opened, factories, self._threads)
-            keys = {name: used.open(one) for name, one in assigned.items()}
-            parts = snapshot.parts(lambda name, memory: used.restored(keys[name], memory))
-            plan = parts.plan(
-                {},
-                queues=[],
-                arenas=[allocator(arena, used.manager(arena.domain), "the core") for arena in parts.arenas],
-                serial_locks=[],
-                pool=self._resources.pool,
-                threads=self._threads,
-                spare_arenas=self._spare_arenas,
-            )
-        self._tell(snapshot.facts.told)
-        return Planned(plan, lambda: complete(self._optimize(symbols, {})), consumed=False)
+            return optimized if isinstance(optimized, OpenSizes) else self._maker.build(optimized, values, consumes=True)
 
     @contextlib.contextmanager
     def _in_time(self, timeout: float | None) -> Iterator[None]:
@@ -476,89 +431,6 @@ class LoadedNetwork(NetworkRunner):
             f"network {self._name!r}: the deadline passed while a plan was made for these sizes",
             hint="give more time, or run it once with these sizes beforehand",
         )
-
-    def _build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, consumes: bool) -> Planned:
-        """Plan; a part that its backend cannot compile is placed anew, until there is none."""
-        while True:
-            try:
-                return self._build_once(optimized, values, consumes=consumes)
-            except PartFailedError as failed:
-                optimized, consumes = optimized.give_back(failed.layer, failed.cause), True
-
-    def _build_once(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, consumes: bool) -> Planned:
-        from ..optimizer.optimized import TensorSpec
-
-        self._tell_placement(optimized.placement)
-        layers = {layer.name: layer for layer in optimized.graph.inputs}
-        inputs = []
-        for spec in self._inputs:
-            if spec.name in values:
-                shape: tuple[int, ...] = values[spec.name].shape
-            else:
-                shape = layers[spec.name].output.known_info.sizes
-            inputs.append(TensorSpec(spec.name, shape, spec.dtype, spec.quantization))
-        outputs = []
-        for layer, name in zip(optimized.graph.outputs, optimized.output_names, strict=True):
-            source = layer.inputs[0].info
-            assert source is not None  # an optimized network has an info on every slot
-            outputs.append(TensorSpec(name, source.sizes, source.dtype, source.quantization))
-        opened = self._open_backends(optimized)
-        make: Callable[..., PlanBuilder] = PlanBuilder
-        if self._resources.guard is not None:
-            from .guarded_plan_builder import GuardedPlanBuilder
-
-            make = partial(GuardedPlanBuilder, guard=self._resources.guard)
-        with self._opening(opened) as factories:
-            used = BackendsInUse(optimized, opened, factories, self._threads)
-            builder = make(used, self._resources.pool, self._network_lock, self._spare_arenas, consumes=consumes)
-            planned = Planned(builder.build(inputs, outputs, dict(values)), optimized, consumed=builder.consumed)
-            if self._snapshots is not None and not values:
-                assert builder.parts is not None  # it has built
-                self._snapshots.keep(optimized, _symbol_sizes(self._inputs, optimized), builder.parts, factories)
-        return planned
-
-    @contextlib.contextmanager
-    def _opening(self, opened: Mapping[BackendKey, OpenBackend]) -> Iterator[dict[BackendKey, Factory]]:
-        """Tell the contexts of backends that are new here before and after the block makes a plan.
-
-        Gives the factories of the network, to which the block adds; they stay if it succeeds.
-        """
-        factories = dict(self._factories)
-        fresh = [backend.context for key, backend in opened.items() if key not in self._opened and backend.context is not None]
-        for context in fresh:
-            notify(context.before_load, self._name)
-        failure: BaseException | None = None
-        try:
-            yield factories
-        except BaseException as error:
-            failure = error.cause if isinstance(error, PartFailedError) else error
-            raise
-        finally:
-            for context in fresh:
-                notify(context.after_load, self._name, failure)
-            if failure is None:
-                self._opened.update(opened)
-                self._factories.update(factories)
-
-    def _tell_placement(self, placement: Placement) -> None:
-        """Log, once per network, what is not as asked for: each set of sizes has its own plan."""
-        self._tell(placement.remarks(self._name))
-
-    def _tell(self, remarks: Iterable[tuple[str, bool, str]]) -> None:
-        for subject, is_warning, text in remarks:
-            if subject not in self._told:
-                self._told.add(subject)
-                (_log.warning if is_warning else _log.info)("%s", text)
-
-    def _open_backends(self, optimized: OptimizedNetwork) -> dict[BackendKey, OpenBackend]:
-        """Open what the plan needs, in a fixed order."""
-        opened: dict[BackendKey, OpenBackend] = {}
-        for assigned in optimized.assignment.values():
-            if assigned is not None:
-                key = BackendKey(assigned.request.id, assigned.request.device)
-                if key not in opened:
-                    opened[key] = self._resources.open_backend(assigned)
-        return opened
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -592,7 +464,7 @@ class LoadedNetwork(NetworkRunner):
             binding.release()
         self._planned = self._plans.of(self._plan) or self._planned
         self._plan, self._by_shapes = None, None
-        _let_go(self._opened, self._factories, self._plans, self._spare_arenas, self._name)
+        _let_go(self._maker.opened, self._maker.factories, self._plans, self._maker.spare_arenas, self._name)
         self._on_unload(self)
 
     def __enter__(self) -> LoadedNetwork:
@@ -646,17 +518,6 @@ def _let_go(
         notify(spare_arenas.pop().release)
     for context in contexts:
         notify(context.after_unload, name)
-
-
-def _symbol_sizes(specs: tuple[TensorSpec, ...], optimized: OptimizedNetwork) -> dict[str, int]:
-    """Return the sizes that the symbolic dimensions have in an optimized network."""
-    layers = {layer.name: layer for layer in optimized.graph.inputs}
-    return {
-        dimension: size
-        for spec in specs
-        for dimension, size in zip(spec.shape, layers[spec.name].output.known_info.sizes, strict=True)
-        if isinstance(dimension, str)
-    }
 
 
 def _plan_key(symbols: Mapping[str, int], values: Mapping[str, Array]) -> Any:
