@@ -307,6 +307,7 @@ class PlanBuilder:
             tensors=[*specs, None, *out_specs],
             locations=[*placements, (Storage.ARENA, 0, 0), *targets],
             shared_arena=self._shared_arena(plan),
+            threads=self.threads,
         )
         return self.parts.plan(
             fixed,
@@ -316,7 +317,6 @@ class PlanBuilder:
             # each other.
             serial_locks=[self.locks[number] for number in sorted(self.locks)],
             pool=self.pool,
-            threads=self.threads,
             spare_arenas=self.spare_arenas,
         )
 

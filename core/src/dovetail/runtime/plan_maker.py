@@ -98,13 +98,14 @@ class PlanMaker:
             used = BackendsInUse(None, opened, factories, self._threads)
             keys = {name: used.open(one) for name, one in assigned.items()}
             parts = snapshot.parts(lambda name, memory: used.restored(keys[name], memory))
+            if parts.threads != self._threads:  # each has memory of its own
+                raise ValueError(f"it was made for {parts.threads} threads, not for {self._threads}")
             plan = parts.plan(
                 {},
                 queues=[],
                 arenas=[allocator(arena, used.manager(arena.domain), "the core") for arena in parts.arenas],
                 serial_locks=[],
                 pool=self._resources.pool,
-                threads=self._threads,
                 spare_arenas=self.spare_arenas,
             )
         self._tell(snapshot.facts.told)

@@ -33,6 +33,7 @@ class PlanParts(Record, frozen=True, eq=False):
         tensors: (dtype code, bits, shape) of each tensor, None for an input that is left out.
         locations: (storage, index, offset) of each tensor.
         shared_arena: (index, bytes, alignment) of the arena that plans can share, if there is one.
+        threads: How many may work for a run, at most.
     """
 
     inputs: list[TensorSpec]
@@ -46,14 +47,15 @@ class PlanParts(Record, frozen=True, eq=False):
     tensors: list[tuple[int, int, tuple[int, ...]] | None]
     locations: list[tuple[Storage, int, int]]
     shared_arena: tuple[int, int, int] | None
+    threads: int
 
     def plan(self, fixed: dict[str, Array], **lent: Any) -> Plan:
         """Make the plan.
 
         Args:
             fixed: Values of inputs that it is made for.
-            lent: What only this process has: `queues`, `arenas`, `serial_locks`, `pool`, `threads`
-                and `spare_arenas` of `Plan`.
+            lent: What only this process has: `queues`, `arenas`, `serial_locks`, `pool` and
+                `spare_arenas` of `Plan`.
         """
         return Plan(
             inputs=Ports(self.inputs, fixed),
@@ -65,6 +67,7 @@ class PlanParts(Record, frozen=True, eq=False):
             tensors=self.tensors,
             locations=self.locations,
             shared_arena=self.shared_arena,
+            threads=self.threads,
             on_device=any(one.domain != HOST for one in self.arenas),
             **lent,
         )

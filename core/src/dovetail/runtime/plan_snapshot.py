@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from ..optimizer.candidate import Assigned
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from .backends_in_use import BackendKey, Factory
+    from .steps import StepLinks
 
 _ALIGNMENT = 64
 _HEAD = struct.Struct("<16sQQQQQ8x")
-_MAGIC = b"dovetail plan 1\n"
+_MAGIC = b"dovetail plan 2\n"
 
 Restore = Callable[[str, memoryview | Layer], Any]
 """Given (backend, snapshot of a workload or the layer it is made of), returns the workload."""
@@ -79,6 +80,7 @@ class _Recipe(NamedTuple):
 
     Attributes:
         inputs: Of each its info and, of a constant, its number in the plan; None if left out.
+        needs: What the workload asked of the plan, which fits no other.
     """
 
     name: str
@@ -86,15 +88,16 @@ class _Recipe(NamedTuple):
     sources: tuple[str, ...]
     inputs: tuple[tuple[TensorInfo, int | None] | None, ...]
     outputs: tuple[TensorInfo, ...]
+    needs: tuple[Any, ...]
 
     @classmethod
-    def of(cls, layer: Layer, constants: Mapping[int, int]) -> _Recipe:
+    def of(cls, layer: Layer, constants: Mapping[int, int], needs: tuple[Any, ...]) -> _Recipe:
         """Describe a layer; `constants` has the number of each array by its id."""
         inputs = []
         for index, slot in enumerate(layer.inputs):
             value = layer.constant(index)
             inputs.append(None if slot.info is None else (slot.info, None if value is None else constants[id(value)]))
-        return cls(layer.name, layer.descriptor, layer.sources, tuple(inputs), tuple(layer.output_infos))
+        return cls(layer.name, layer.descriptor, layer.sources, tuple(inputs), tuple(layer.output_infos), needs)
 
     def layer(self, constants: Sequence[Array]) -> Layer:
         """Return a layer like that, which stands alone."""
@@ -140,6 +143,7 @@ class _Plan(NamedTuple):
     tensors: list[tuple[int, int, tuple[int, ...]] | None]
     locations: list[tuple[int, int, int]]
     shared_arena: tuple[int, int, int] | None
+    threads: int
     described: bytes
 
 
@@ -205,20 +209,25 @@ class Snapshot:
         assert plan is not None  # `symbols` says so
         constants = [np.ndarray(shape, kind, memory, at) for at, shape, kind in plan.constants]
 
-        def workload(kept: _Kept | None) -> Workload:
+        def workload(kept: _Kept | None, step: _Step) -> Workload:
             if kept is None:
                 return Workload.host_copy()
             if len(kept) == 3:
                 backend, at, nbytes = kept
                 return Workload.take(restore(backend, memory[at : at + nbytes]), f"backend {backend!r}", "restore_workload")
             backend, recipe = kept
-            return Workload.take(restore(backend, recipe.layer(constants)), f"backend {backend!r}, layer {recipe.name!r}")
+            made = Workload.take(restore(backend, recipe.layer(constants)), f"backend {backend!r}, layer {recipe.name!r}")
+            if _needs(made, step, plan.tensors, plan.threads) != recipe.needs:
+                raise ValueError(f"backend {backend!r} makes another workload of layer {recipe.name!r} than it did")
+            return made
+
+        steps = [_Step(one[0], one[1], _place(one[2]), _place(one[3]), one[4]) for one in plan.steps]
 
         return PlanParts(
             inputs=plan.inputs,
             outputs=plan.outputs,
-            steps=[_Step(one[0], one[1], _place(one[2]), _place(one[3]), one[4]) for one in plan.steps],
-            workloads=[workload(one) for one in plan.workloads],
+            steps=steps,
+            workloads=[workload(one, step) for one, step in zip(plan.workloads, steps, strict=True)],
             layers=[],
             describe=lambda: pickle.loads(plan.described),
             arenas=[Arena(HOST, nbytes, alignment) for nbytes, alignment in plan.arenas],
@@ -226,6 +235,7 @@ class Snapshot:
             tensors=plan.tensors,
             locations=[(_STORAGES[storage], index, offset) for storage, index, offset in plan.locations],
             shared_arena=plan.shared_arena,
+            threads=plan.threads,
         )
 
 
@@ -270,7 +280,7 @@ def written(
             elif layer is None or isinstance(layer.descriptor, PrivateLayer):
                 return None
             else:
-                workloads.append((step.backend, _Recipe.of(layer, numbers)))
+                workloads.append((step.backend, _Recipe.of(layer, numbers, _needs(made, step, parts.tensors, parts.threads))))
             at += _rounded(nbytes)
         plan = _Plan(
             symbols,
@@ -286,6 +296,7 @@ def written(
             parts.tensors,
             [(_STORAGES.index(storage), index, offset) for storage, index, offset in parts.locations],
             parts.shared_arena,
+            parts.threads,
             pickle.dumps((steps, memory), pickle.HIGHEST_PROTOCOL),
         )
     described = pickle.dumps((facts, plan), pickle.HIGHEST_PROTOCOL)
@@ -343,6 +354,15 @@ def _is_plain(parts: PlanParts, factories: Mapping[BackendKey, Factory]) -> bool
             for step, made in zip(parts.describe()[0], parts.workloads, strict=True)
         )
     )
+
+
+def _needs(
+    made: Workload, step: StepLinks, tensors: Sequence[tuple[int, int, tuple[int, ...]] | None], threads: int
+) -> tuple[Any, ...]:
+    """Return what a workload asks of the plan."""
+    workspace = made.workspace([tensors[i] for i in step.inputs], [tensors[i] for i in step.outputs], threads)
+    aliases = [tuple(one) for one in made.aliases]
+    return workspace, made.workspace_memory, made.asynchronous, made.concurrency, made.elidable, aliases
 
 
 def _tuple(place: Placement | None) -> tuple[int, int, int] | None:
