@@ -103,10 +103,13 @@ class Network(_Builders):
 
     Attributes:
         files: All files that it was read from, where its parser says so.
+        is_read_with_others: Whether code of others had a part in reading it, such as translations
+            of operators of their own: another time it may be another network.
         meanings: What inputs and outputs stand for, by name, where the file says so.
     """
 
     files: tuple[str, ...] = ()
+    is_read_with_others = False
     meanings: Mapping[str, Meaning] = {}
 
     def copy(self) -> Self:

@@ -82,14 +82,16 @@ class ModelSource:
 
     Attributes:
         place: Its absolute path.
-        stamps: What its files looked like before they were read, by path; empty if they were not.
+        stamps: What its files looked like, by path; empty if they were not read.
+        is_read_alone: Whether nothing but these files and the parser decided what was read.
     """
 
     def __init__(self, path: str | os.PathLike[str], limits: Limits | None = None) -> None:
         self._limits = limits
         self._path = os.fsdecode(path)
-        self.place = os.path.abspath(self._path)
+        self.place = _absolute(self._path)
         self.stamps: dict[str, Any] = {}
+        self.is_read_alone = True
 
     @property
     def suffix(self) -> str:
@@ -108,7 +110,8 @@ class ModelSource:
         """Read it; raises what `parse` raises."""
         before = _stamp(self.place)
         network = parse(self._path)
-        self.stamps = {os.path.abspath(file): _stamp(file) for file in network.files} | {self.place: before}
+        self.stamps = {_absolute(file): _stamp(file) for file in network.files} | {self.place: before}
+        self.is_read_alone = bool(network.files) and not network.is_read_with_others
         return network
 
     def parse_again(self) -> Network:
@@ -137,6 +140,11 @@ def _stamp(file: str) -> tuple[int, ...] | None:
     except (OSError, ValueError):  # a path that no file can have
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _absolute(file: str) -> str:
+    """Return a path from the root. Above a link is the folder that it leads to, not its own."""
+    return os.path.join(os.getcwd(), file) if os.pardir in file.split(os.sep) else os.path.abspath(file)
 
 
 def installed_suffixes() -> tuple[str, ...]:
