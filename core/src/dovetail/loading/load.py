@@ -94,7 +94,7 @@ def load(
             if limits is None and runtime.keeps_plans:
                 from .snapshots import snapshots_of
 
-                snapshots = snapshots_of(source, request, threads or runtime.threads)
+                snapshots = snapshots_of(source, request, threads, runtime.threads)
             kept = None if snapshots is None else snapshots.load(runtime, threads, plan_cache_bytes)
             if kept is not None:
                 return kept

@@ -20,6 +20,7 @@ import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 from ..contract.backend_id import BackendRequest
@@ -52,29 +53,32 @@ _LARGEST = 128 << 20
 """Bytes of a plan that is kept."""
 _ALL = 512 << 20
 """Bytes of all that are kept."""
+_OF_SIZES = 16 << 20
+"""Bytes that a network writes for further sets of sizes: each has all weights, and a run waits."""
 _SETTLED_NS = 2_000_000_000
 """For so long after a file was written it may change again within the step of its clock."""
 
 
-def snapshots_of(source: ModelSource, request: CompileRequest, threads: int) -> ModelSnapshots | None:
+def snapshots_of(source: ModelSource, request: CompileRequest, threads: int | None, most: int) -> ModelSnapshots | None:
     """Return where plans of a model file are kept; None if they cannot be, or are not to be.
 
     Args:
         source: The file.
         request: What is asked.
-        threads: Of the network.
+        threads: At most so many CPU threads; None: all of the runtime.
+        most: Threads of the runtime.
     """
-    if not settings.plans():
+    if not settings.plans() or type(threads) not in (int, NoneType):  # what is no count is refused later
         return None
     asked = _asked(request)
     stamp = source.stamp()
-    if asked is None or stamp is None or time.time_ns() - max(stamp[-2:]) < _SETTLED_NS:
+    if asked is None or stamp is None or not _is_settled(stamp, time.time_ns()):
         return None
     try:
         modules = [_module(PARSERS, source.suffix), *(_module(BACKENDS, str(one.id)) for one in _requests(request))]
     except LookupError:
         return None
-    facts = repr((source.place, stamp, asked, threads, _installed(tuple(modules)), _tuned()))
+    facts = repr((source.place, stamp, asked, min(threads or most, most), _installed(tuple(modules)), _tuned()))
     return ModelSnapshots(source, request, facts)
 
 
@@ -91,6 +95,8 @@ class ModelSnapshots:
         self._source = source
         self._request = request
         self._facts = facts
+        self._began = time.time_ns()
+        self._largest = _LARGEST
         self._kept = KeptFiles("plans", lambda problem: _log.info("plans are not kept: %s", problem))
         self._backends: dict[str, Assigned] | None = None
 
@@ -162,26 +168,36 @@ class ModelSnapshots:
         self._write(None, NetworkFacts(name, inputs, None, output_names, states, self._source.stamps))
 
     def _write(self, symbols: Mapping[str, int] | None, facts: NetworkFacts, *plan: Any) -> None:
+        if not self._source.is_read_alone or not all(_is_settled(stamp, self._began) for stamp in facts.files.values()):
+            return
         if not self._source.is_unchanged(facts.files):
             return
-        content = written(self._facts, facts, symbols or {}, *plan, largest=_LARGEST)
-        if content is None:
-            return
         try:
-            if self._kept.write(self._name(symbols), content, lasting=False):
+            content = written(self._facts, facts, symbols or {}, *plan, largest=self._largest)
+            if content is not None and self._kept.write(self._name(symbols), content, lasting=False):
                 self._kept.shrink(_ALL)
-        except OSError as error:
-            _log.info("plans cannot be kept: %s", error)
+                if symbols:
+                    self._largest = min(self._largest, _OF_SIZES + len(content)) - len(content)
+        except Exception as error:  # such as a descriptor that cannot be pickled; the network runs without
+            if is_of_host(error):
+                raise
+            _log.info("the plan of %s cannot be kept: %s: %s", self._source.place, type(error).__name__, error)
 
     def _name(self, symbols: Mapping[str, int] | None) -> str:
         text = repr((self._facts, sorted((symbols or {}).items())))
         return f"{zlib.crc32(text.encode('utf-8', 'surrogateescape')):08x}.plan"
 
 
+def _is_settled(stamp: tuple[int, ...] | None, now: int) -> bool:
+    """Tell whether a file that changes after `now`, in nanoseconds, will have another stamp."""
+    return stamp is not None and now - max(stamp[-2:]) >= _SETTLED_NS
+
+
 def _asked(request: CompileRequest) -> str | None:
     """Return what is asked as text; None if something is that no text stands for."""
     is_usual = (
-        not (request.shapes or request.values or request.require or request.forbid or request.debug or request.given_back)
+        type(request.backends) in (NoneType, str, BackendRequest, list, tuple)
+        and not (request.shapes or request.values or request.require or request.forbid or request.debug or request.given_back)
         and request.passes
         and request.tuned is True
         and request.limits is None
@@ -192,11 +208,11 @@ def _asked(request: CompileRequest) -> str | None:
     return repr(values) if is_usual and all(map(_is_plain, values)) else None
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: Any, depth: int = 8) -> bool:
     if type(value) is dict:
-        return _is_plain([*value.keys(), *value.values()])
+        return _is_plain([*value.keys(), *value.values()], depth)
     if type(value) in (list, tuple):
-        return all(map(_is_plain, value))
+        return depth > 0 and all(_is_plain(one, depth - 1) for one in value)
     return value is None or type(value) in (bool, int, float, str, BackendRequest)
 
 
