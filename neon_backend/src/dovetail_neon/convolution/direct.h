@@ -6,6 +6,7 @@
 #include "dovetail_neon/convolution/parameters.h"
 #include "dovetail_neon/elementwise/functions.h"
 #include "dovetail_neon/convolution/filters.h"
+#include "dovetail_neon/convolution/item.h"
 #include "dovetail_neon/convolution/tile.h"
 #include "dovetail_neon/geometry/edges.h"
 
@@ -335,16 +336,13 @@ template <ConvolvePixels *convolve_some> void convolve(int64_t begin, int64_t en
     const acc_job *job = (const acc_job *)arg;
     const acc_convolution &c = *(const acc_convolution *)job->parameters;
     const int64_t pixels = c.window.out_height * c.window.out_width;
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t image = item / (c.chunks * c.groups * c.panels), filters = c.groups * c.panels;
-        const int64_t chunk = c.chunks_first ? item / filters % c.chunks : item % c.chunks;
-        const int64_t either = c.chunks_first ? item % filters : item / c.chunks % filters;
-        const int64_t group = either / c.panels, panel = either % c.panels;
-        Band band = band_of(job, c, image, group, panel);
-        if ((c.chunks_first || chunk == c.chunks - 1) && panel + 1 < c.panels)
-            band.next = c.weights + group * c.group_weights + c.panel_weights[panel + 1];
-        convolve_some(band, c.panel_vector[panel + 1] - c.panel_vector[panel], pixels * chunk / c.chunks,
-                      pixels * (chunk + 1) / c.chunks);
+    for (int64_t number = begin; number < end; number++) {
+        const PanelItem item(number, c.groups, c.panels, c.chunks, c.chunks_first);
+        Band band = band_of(job, c, item.image, item.group, item.panel);
+        if ((c.chunks_first || item.chunk == c.chunks - 1) && item.panel + 1 < c.panels)
+            band.next = c.weights + item.group * c.group_weights + c.panel_weights[item.panel + 1];
+        convolve_some(band, c.panel_vector[item.panel + 1] - c.panel_vector[item.panel], pixels * item.chunk / c.chunks,
+                      pixels * (item.chunk + 1) / c.chunks);
     }
 }
 

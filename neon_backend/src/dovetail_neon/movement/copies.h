@@ -13,17 +13,12 @@ namespace dovetail_acc::ACC_ISA {
 
 constexpr int64_t LONG_COLUMNS = 1 << 14;
 
-template <typename T> INLINE T take(const char *at) {
-    T x;
-    __builtin_memcpy(&x, at, sizeof(T));
-    return x;
-}
 template <typename T> INLINE void put(char *at, T x) { __builtin_memcpy(at, &x, sizeof(T)); }
 
 template <typename T> static void move_strided(const acc_move &m, const char *in, char *out, int64_t count) {
     const int64_t a = m.source_step, b = m.target_step;
     if (a == 0) {
-        const T x = take<T>(in);
+        const T x = load_as<T>(in);
         if (b == sizeof(T)) {
             int64_t i = 0;
             for (; i + 64 <= count; i += 64)    /* a constant count, so that it is vectorized */
@@ -32,9 +27,9 @@ template <typename T> static void move_strided(const acc_move &m, const char *in
         } else
             for (int64_t i = 0; i < count; i++) put<T>(out + i * b, x);
     } else if (b == sizeof(T)) {
-        for (int64_t i = 0; i < count; i++) put<T>(out + i * (int64_t)sizeof(T), take<T>(in + i * a));
+        for (int64_t i = 0; i < count; i++) put<T>(out + i * (int64_t)sizeof(T), load_as<T>(in + i * a));
     } else {
-        for (int64_t i = 0; i < count; i++) put<T>(out + i * b, take<T>(in + i * a));
+        for (int64_t i = 0; i < count; i++) put<T>(out + i * b, load_as<T>(in + i * a));
     }
 }
 
@@ -54,7 +49,7 @@ template <typename T> static void move_transposed(const acc_job *job, const acc_
             for (int64_t i = r; i < last_row; i++)
                 for (int64_t k = c; k < last_column; k++)
                     put<T>(out + i * m.target_step + k * (int64_t)sizeof(T),
-                           take<T>(in + i * (int64_t)sizeof(T) + k * m.column_step));
+                           load_as<T>(in + i * (int64_t)sizeof(T) + k * m.column_step));
         }
     }
 }
@@ -179,7 +174,7 @@ template <typename T> INLINE void gather_elements(const acc_gather &s, const acc
         for (int64_t i = first; i < last; i++) {
             int64_t position = position_at(s, job->inputs[1], positions + i);
             position += position < 0 ? s.size : 0;
-            put<T>(to + i * (int64_t)sizeof(T), take<T>(from + position * (int64_t)sizeof(T)));
+            put<T>(to + i * (int64_t)sizeof(T), load_as<T>(from + position * (int64_t)sizeof(T)));
         }
         at += last - first;
     }

@@ -2,6 +2,7 @@
  * registers while the channels go by, a panel of 2 or 4 of them at a time. */
 #pragma once
 
+#include "dovetail_neon/convolution/item.h"
 #include "dovetail_neon/quantized/frame.h"
 #include "dovetail_neon/quantized/requantization.h"
 
@@ -93,19 +94,64 @@ INLINE void add_words(Integers (&sum)[pixels][vectors], Pixels in, const char *&
     }
 }
 
+/* What an item is of results, and what of the image they come from. */
+struct PanelPart : PanelItem {
+    Rectangle rectangle;
+    Reach reach;
+    int64_t framed;             /* tells apart what frames hold: panels of a group share one */
+    int64_t block, blocks;      /* of filters: the first one, of those of all groups */
+    int64_t first_in, first_out;    /* elements: the first channel of the image, and the first result */
+
+    PanelPart(const acc_quantized_convolution &c, int64_t number)
+        : PanelItem(number, c.groups, c.panels, c.row_bands * c.column_bands, c.chunks_first),
+          rectangle(c.window, c.row_bands, c.column_bands, chunk), reach(c.window, rectangle) {
+        const int64_t first = c.blocks * panel / c.panels;
+        framed = (image * c.groups + group) * c.row_bands * c.column_bands + chunk;
+        block = group * c.blocks + first, blocks = c.blocks * (panel + 1) / c.panels - first;
+        first_in = image * c.window.in_height * c.window.in_width * c.in_step + group * c.channels;
+        const int64_t pixel = (image * c.window.out_height + rectangle.top) * c.window.out_width + rectangle.left;
+        first_out = pixel * c.out_step + group * c.filters + first * BLOCK;
+    }
+};
+
 /* What a panel of filters makes of a rectangle of an image: where its tiles read and write. */
-struct ByteBand {
+struct PanelBand {
     const acc_quantized_convolution *self;
     const acc_job *job;
     const char *in, *weights;   /* the first window; the weights of the panel */
     mutable NextPanel next;
     int64_t in_row, in_column;  /* bytes, from window to window */
     int64_t window_row, run_step;   /* bytes, from row to row of a window, and from run to run */
+    int64_t rows, columns, out_row;
+    int last_lanes;
+
+    /* The image of the part, or its frame, lies at `at`. */
+    PanelBand(const acc_job *job, const acc_quantized_convolution &c, const PanelPart &part, const char *at) : self(&c), job(job) {
+        const acc_window &w = c.window;
+        const Reach &reach = part.reach;
+        const int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES, panel_weights = part.blocks * block_weights;
+        weights = c.weights + part.block * block_weights;
+        next = {weights + panel_weights, lesser(weights + 2 * panel_weights, c.weights + c.groups * c.blocks * block_weights)};
+        last_lanes = part.panel == c.panels - 1 ? c.last_lanes : BLOCK;
+        const int64_t width = c.framed ? reach.width : w.in_width;
+        in = c.framed ? at : at + (reach.top * width + reach.left) * c.pixel_step;
+        in_row = w.stride_y * width * c.pixel_step, in_column = w.stride_x * c.pixel_step;
+        window_row = (c.framed ? reach.tap_y : w.dilation_y) * width * c.pixel_step;
+        run_step = (c.framed ? reach.tap_x : w.dilation_x) * c.pixel_step;
+        rows = part.rectangle.rows, columns = part.rectangle.columns, out_row = w.out_width * c.out_step;
+        if (columns == 1 && w.out_width == 1)   /* one under the other is as even as side by side */
+            in_column = in_row, columns = rows, rows = 1;
+    }
+};
+
+struct ByteBand : PanelBand {
     const int32_t *bias;
     const float *factors;
     Byte *out;
-    int64_t rows, columns, out_row;
-    int last_lanes;
+
+    ByteBand(const acc_job *job, const acc_quantized_convolution &c, const PanelPart &part, const char *at)
+        : PanelBand(job, c, part, at), bias(c.result.bias + part.block * BLOCK), factors(c.result.factors + part.block * BLOCK),
+          out((Byte *)job->outputs[0] + part.first_out) {}
 };
 
 template <int blocks, int rows, int columns>
@@ -214,54 +260,21 @@ template <typename Unit, int blocks> void byte_band(const ByteBand &band) {
     }
 }
 
-/* Let tiles read the image as it lies, or what a rectangle reads of it from a frame, which is
- * copied first if there is another in it. */
-static void place_windows(const acc_quantized_convolution &c, const Byte *image, const Rectangle &r, char *frame, bool copied, ByteBand &band) {
-    const Reach reach(c.window, r);
-    if (c.framed == 2 && !copied)
-        copy_framed(c.window, image, c.in_step, c.channels, c.outside, reach, (int16_t *)frame);
-    else if (c.framed && !copied)
-        copy_framed(c.window, image, c.in_step, c.channels, c.outside, reach, (Byte *)frame);
-    const int64_t width = c.framed ? reach.width : c.window.in_width;
-    band.in = c.framed ? frame : (const char *)image + (reach.top * width + reach.left) * c.pixel_step;
-    band.in_row = c.window.stride_y * width * c.pixel_step, band.in_column = c.window.stride_x * c.pixel_step;
-    band.window_row = (c.framed ? reach.tap_y : c.window.dilation_y) * width * c.pixel_step;
-    band.run_step = (c.framed ? reach.tap_x : c.window.dilation_x) * c.pixel_step;
-    band.rows = r.rows, band.columns = r.columns, band.out_row = c.window.out_width * c.out_step;
-    if (band.columns == 1 && c.window.out_width == 1) {     /* one under the other is as even as side by side */
-        band.in_column = band.in_row, band.columns = band.rows, band.rows = 1;
-    }
-}
-
 template <typename Unit> void convolve_bytes(int64_t begin, int64_t end, int32_t worker, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_convolution &c = *(const acc_quantized_convolution *)job->parameters;
-    const int64_t pixels = c.window.out_height * c.window.out_width, in_pixels = c.window.in_height * c.window.in_width;
-    const int64_t filters = c.groups * c.panels, chunks = c.row_bands * c.column_bands;
-    const int64_t block_weights = c.window.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES;
-    const char *all_weights = c.weights + c.groups * c.blocks * block_weights;
     char *frame = job->worker_workspace + worker * job->worker_stride;
     int64_t framed = -1;
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t image = item / (chunks * filters);
-        const int64_t chunk = c.chunks_first ? item / filters % chunks : item % chunks;
-        const int64_t either = c.chunks_first ? item % filters : item / chunks % filters;
-        const int64_t group = either / c.panels, panel = either % c.panels;
-        const int64_t first = c.blocks * panel / c.panels, blocks = c.blocks * (panel + 1) / c.panels - first;
-        const int64_t block = group * c.blocks + first, part = (image * c.groups + group) * chunks + chunk;
-        const Rectangle rectangle(c.window, c.row_bands, c.column_bands, chunk);
-        ByteBand band;
-        band.self = &c;
-        band.job = job;
-        place_windows(c, (const Byte *)job->inputs[0] + image * in_pixels * c.in_step + group * c.channels, rectangle, frame, part == framed, band);
-        framed = part;
-        band.weights = c.weights + block * block_weights;
-        band.next = {band.weights + blocks * block_weights, lesser(band.weights + 2 * blocks * block_weights, all_weights)};
-        band.bias = c.result.bias + block * BLOCK, band.factors = c.result.factors + block * BLOCK;
-        band.out = (Byte *)job->outputs[0] + (image * pixels + rectangle.top * c.window.out_width + rectangle.left) * c.out_step +
-                   group * c.filters + first * BLOCK;
-        band.last_lanes = panel == c.panels - 1 ? c.last_lanes : BLOCK;
-        switch (blocks) {
+    for (int64_t number = begin; number < end; number++) {
+        const PanelPart part(c, number);
+        const Byte *image = (const Byte *)job->inputs[0] + part.first_in;
+        if (c.framed == 2 && part.framed != framed)
+            copy_framed(c.window, image, c.in_step, c.channels, c.outside, part.reach, (int16_t *)frame);
+        else if (c.framed && part.framed != framed)
+            copy_framed(c.window, image, c.in_step, c.channels, c.outside, part.reach, (Byte *)frame);
+        framed = part.framed;
+        const ByteBand band(job, c, part, c.framed ? frame : (const char *)image);
+        switch (part.blocks) {
         case 1: byte_band<Unit, 1>(band); break;
 #if ACC_IS == 1
         case 2: byte_band<Unit, 2>(band); break;

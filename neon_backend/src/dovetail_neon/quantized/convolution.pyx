@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
+from dovetail.abi cimport dovetail_body
 from dovetail_neon.geometry.window cimport acc_window, acc_window_flatten, acc_window_reaches_out, fill_window
 from dovetail_neon.quantized.frame cimport cut, frame_pixels
 from dovetail_neon.quantized.parameters cimport acc_quantized_convolution, acc_quantized_kernels
@@ -20,18 +21,20 @@ cdef enum:
     FRAME_BYTES = 1 << 18       # that stay there beside them while they are read
     SUMS_IN_FLIGHT = 12         # that hide how long a product takes
     WEIGHTS_NEAR = 1 << 15      # bytes of a panel that stay in the L1 cache
+    COPIES_PER_WORKER = 8       # chunks, each of which copies its frame
+    LONG_SUM = 1 << 15          # products of a result: a tile of such results takes some tenths of a millisecond
 
 
 cdef double COPY_NANOSECONDS = 0.1      # of a byte into a frame
 
 
-cdef int read_windows(acc_quantized_convolution *c, int element) except -1:
-    """Choose how tiles read windows: as the image lies, or from frames, and in which runs."""
+cdef int read_windows(acc_quantized_convolution *c, int element, bint framed) except -1:
+    """Choose how tiles read windows: as the image lies, or `framed`, and in which runs."""
     cdef acc_window *w = &c.window
     cdef int64_t beside = parts(c.channels * element, UNIT_BYTES), joined = parts(w.kernel_width * c.channels * element, UNIT_BYTES)
     cdef bint gapless = c.groups == 1 and c.in_step == c.channels
     cdef bint closing = w.dilation_x == 1 and not gapless and joined < w.kernel_width * beside
-    if element > 1 or acc_window_reaches_out(w) or closing:
+    if framed or element > 1 or acc_window_reaches_out(w) or closing:
         c.framed, gapless, c.pixel_step = element, True, c.channels * element
     else:
         c.framed, c.pixel_step = 0, c.in_step
@@ -40,6 +43,37 @@ cdef int read_windows(acc_quantized_convolution *c, int element) except -1:
     else:
         c.runs, c.units = w.kernel_width, beside
     return 0
+
+
+cdef int lay_windows(
+    acc_quantized_convolution *c, object d, int64_t in_step, int64_t out_step, int element, bint framed
+) except -1:
+    """Fill in the sizes of a layer with the descriptor `d`, and how tiles read its image.
+
+    Args:
+        c: What is filled in.
+        d: `QuantizedFilters` or `ShortFilters`.
+        in_step: Elements from pixel to pixel.
+        out_step: The same of results.
+        element: Bytes of an element that tiles read.
+        framed: Tiles cannot read the image as it lies.
+    """
+    cdef acc_window *w = &c.window
+    c.images, c.groups = d.source[0], d.groups
+    fill_window(w, d)
+    c.channels, c.filters = d.source[1] // d.groups, d.target[1] // d.groups
+    c.in_step, c.out_step = in_step, out_step
+    read_windows(c, element, framed)
+    cdef bint single = w.kernel_height * w.kernel_width * w.stride_y * w.stride_x == 1
+    if single and w.in_height == w.out_height and w.in_width == w.out_width and not acc_window_reaches_out(w):
+        acc_window_flatten(w)
+        w.in_width, w.out_width, c.images = c.images * w.in_width, c.images * w.out_width, 1
+    return 0
+
+
+cdef int64_t block_bytes(const acc_quantized_convolution *c) noexcept:
+    """Return the bytes of the packed weights of a block."""
+    return c.window.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES
 
 
 cdef double cycles(
@@ -58,7 +92,7 @@ cdef double cycles(
 
 
 cdef int64_t panels_of(
-    const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, int64_t block_weights, int64_t planes=1
+    const acc_quantized_kernels *table, int64_t blocks, int64_t rows, int64_t columns, int64_t block_weights, int64_t planes
 ) noexcept:
     """Return into how many panels the blocks of a group are best cut.
 
@@ -81,14 +115,29 @@ cdef int64_t panels_of(
     return best
 
 
+cdef int lay_filters(
+    Workload workload, acc_quantized_convolution *c, Kernels kernels, object weights, int unit, object name, int64_t planes=1
+) except -1:
+    """Cut filters into blocks and panels, and pack their weights."""
+    cdef const acc_window *w = &c.window
+    cdef bint upright = w.out_width == 1
+    c.blocks = parts(c.filters, BLOCK)
+    # What lies behind the last filter may be written where nothing but padding does.
+    cdef int64_t others = (c.blocks - 1) * BLOCK
+    c.last_lanes = <int32_t>(c.filters - others if c.groups > 1 else min(BLOCK, c.out_step - others))
+    c.panels = panels_of(
+        kernels.quantized, c.blocks, 1 if upright else w.out_height, w.out_height if upright else w.out_width, block_bytes(c), planes)
+    c.weights = packed_filters(workload, c, kernels, weights, unit, name)
+    return 0
+
+
 cdef char *packed_filters(
     Workload workload, const acc_quantized_convolution *c, Kernels kernels, object weights, int unit, object name
 ) except NULL:
     """Pack weights as tiles of a unit read them, unless another workload has packed the same."""
     cdef const acc_quantized_kernels *table = kernels.quantized
     cdef const acc_window *w = &c.window
-    cdef int64_t taps = w.kernel_height * w.kernel_width
-    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES, group, panel, first, end
+    cdef int64_t taps = w.kernel_height * w.kernel_width, block_weights = block_bytes(c), group, panel, first, end
     check_weights(weights, (c.filters * c.groups, taps, c.channels), name)
     # Taps that are one run are packed as one tap of more channels.
     cdef int64_t joined = w.kernel_width if c.runs == 1 else 1, width = weights.itemsize
@@ -138,61 +187,56 @@ def create(layer, Kernels kernels):
     cdef const acc_quantized_kernels *table = kernels.quantized
     cdef int unit = unit_of(kernels, d.weights)
     dtype = layer.output.info.dtype
-    c.images = d.source[0]
-    fill_window(&c.window, d)
-    c.groups = d.groups
-    c.channels, c.filters = d.source[1] // d.groups, d.target[1] // d.groups
-    c.in_step, c.out_step = pixel_bytes(d.source[1]), pixel_bytes(d.target[1])
-    cdef acc_window *w = &c.window
-    read_windows(c, 1 if unit else 2)
-    cdef bint single = w.kernel_height * w.kernel_width * w.stride_y * w.stride_x == 1
-    if single and w.in_height == w.out_height and w.in_width == w.out_width and not acc_window_reaches_out(w):
-        acc_window_flatten(w)
-        w.in_width, w.out_width, c.images = c.images * w.in_width, c.images * w.out_width, 1
+    lay_windows(c, d, pixel_bytes(d.source[1]), pixel_bytes(d.target[1]), 1 if unit else 2, False)
     requantize(workload, &c.result, d, dtype, c.groups, kernels)
     c.outside = d.zeros[0] + shift_of(kernels, dtype)
-    c.blocks = parts(c.filters, BLOCK)
-    # What lies behind the last filter may be written where nothing but padding does.
-    cdef int64_t last = c.filters - (c.blocks - 1) * BLOCK
-    c.last_lanes = <int32_t>(last if c.groups > 1 else min(BLOCK, c.out_step - (c.blocks - 1) * BLOCK))
-    cdef int64_t pixels = w.out_height * w.out_width, taps = w.kernel_height * w.kernel_width
-    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES
-    cdef bint upright = w.out_width == 1
-    c.panels = panels_of(
-        table, c.blocks, 1 if upright else w.out_height, w.out_height if upright else w.out_width, block_weights)
-    c.weights = packed_filters(workload, c, kernels, d.weights, unit, layer.name)
+    lay_filters(workload, c, kernels, d.weights, unit, layer.name)
     if layer.output.info.nbytes <= SLACK or not c.blocks:
         return workload.capsule()
-    # Share the work out: enough items for the threads, each of some microseconds.
-    cdef double products = <double>c.images * pixels * c.groups * c.blocks * w.kernel_height * c.runs * c.units
-    cdef double nanoseconds = max(products / (5.0 if table.most_blocks > 1 else 2.0), c.groups * c.blocks * block_weights / 28.0)
-    cdef int64_t items = c.images * c.groups * c.panels
-    c.polls = taps * c.channels > LONG_SUM
-    share_out(c, parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), items), 2 * table.pixels[parts(c.blocks, c.panels)])
-    cdef double copied = 0
-    if c.framed:
-        copied = <double>frame_pixels(w, c.row_bands, c.column_bands) * c.pixel_step
-        workload.state.per_worker = <size_t>copied + SLACK
-        copied *= c.images * c.groups * c.row_bands * c.column_bands * (1 if c.chunks_first else c.panels)
-    workload.phase(
-        table.convolve[unit], items * c.row_bands * c.column_bands, nanoseconds + copied * COPY_NANOSECONDS, 1,
-        COPIES_PER_WORKER if c.framed and not c.chunks_first else CHUNKS_PER_WORKER)
+    cdef double nanoseconds = products_nanoseconds(c, table)
+    share_out(c, table, nanoseconds)
+    cdef int64_t frame = frame_pixels(&c.window, c.row_bands, c.column_bands) * c.pixel_step if c.framed else 0
+    workload.state.per_worker = frame + SLACK if c.framed else 0
+    add_phase(workload, c, table.convolve[unit], nanoseconds, frame)
     return workload.capsule()
 
 
-cdef int share_out(acc_quantized_convolution *c, int64_t chunks, int64_t least, int64_t element=1) except -1:
-    """Cut the results of an image into about so many rectangles, of at least so many pixels.
+cdef double products_nanoseconds(const acc_quantized_convolution *c, const acc_quantized_kernels *table, int64_t planes=1) noexcept:
+    """Estimate what all products take: the multipliers, or weights from memory."""
+    cdef const acc_window *w = &c.window
+    cdef double blocks = <double>c.groups * c.blocks
+    cdef double products = c.images * w.out_height * w.out_width * blocks * w.kernel_height * c.runs * c.units * planes
+    return max(products / (5.0 if table.most_blocks > 1 else 2.0), blocks * block_bytes(c) / 28.0)
+
+
+cdef int add_phase(
+    Workload workload, const acc_quantized_convolution *c, dovetail_body body, double nanoseconds, int64_t frame
+) except -1:
+    """Add the phase of all items; a frame, if there are any, has so many bytes."""
+    cdef int64_t chunks = c.images * c.groups * c.row_bands * c.column_bands
+    cdef double copied = <double>frame * chunks * (1 if c.chunks_first else c.panels)
+    workload.phase(
+        body, chunks * c.panels, nanoseconds + copied * COPY_NANOSECONDS, 1,
+        COPIES_PER_WORKER if frame and not c.chunks_first else CHUNKS_PER_WORKER)
+    return 0
+
+
+cdef int share_out(
+    acc_quantized_convolution *c, const acc_quantized_kernels *table, double nanoseconds, int64_t planes=1, int64_t element=1
+) except -1:
+    """Cut the results of an image into rectangles: enough for the threads, of some microseconds.
 
     There are more where the frame of one would otherwise not stay in the cache. Elements of the
-    image have so many bytes.
+    image have so many bytes, and its frames so many `planes`.
     """
     cdef const acc_window *w = &c.window
-    cdef int64_t pixels = w.out_height * w.out_width
-    cdef int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES
+    cdef int64_t pixels = w.out_height * w.out_width, least = 2 * table.pixels[parts(c.blocks, c.panels)] // planes
+    cdef int64_t chunks = parts(chunks_of(nanoseconds, CHUNK_NANOSECONDS, MAX_CHUNKS), c.images * c.groups * c.panels)
     cdef double moved = c.images * element * (w.in_height * w.in_width * c.in_step + pixels * c.out_step)
     cdef int64_t framed = max(c.pixel_step, c.channels * element)
     chunks = max(1, min(chunks, pixels // least))
-    c.chunks_first = c.groups * c.blocks * block_weights < min(3 * moved, <double>WEIGHTS_BYTES)
+    c.polls = w.kernel_height * w.kernel_width * c.channels > LONG_SUM
+    c.chunks_first = c.groups * c.blocks * block_bytes(c) < min(3 * moved, <double>WEIGHTS_BYTES)
     if c.chunks_first and chunks > 1:
         chunks = parts(chunks, 2) * 2 if chunks < 6 else parts(chunks, 4) * 4
     elif c.framed:

@@ -6,10 +6,10 @@ from dovetail_neon.quantized.parameters cimport acc_quantized_depthwise
 from dovetail_neon.kernels cimport Kernels
 from dovetail_neon.workload.workload cimport Workload
 
-cdef bint goes_on(int64_t step, int64_t group) except -1
+cdef object lay_groups(acc_quantized_depthwise *w, object d, int64_t step, int64_t depth, Kernels kernels, int64_t element)
 cdef char *pack_depthwise_filters(
-    Workload workload, const acc_quantized_depthwise *w, Kernels kernels, object layer, object channel_of, int unit, tuple form
+    Workload workload, const acc_quantized_depthwise *w, Kernels kernels, object layer, object channel_of, int unit, int64_t element
 ) except NULL
 cdef int cut_depthwise(
-    Workload workload, acc_quantized_depthwise *w, int64_t channels, int64_t group, int64_t element, double nanoseconds
+    Workload workload, acc_quantized_depthwise *w, int64_t group, int64_t element, double nanoseconds
 ) except -1

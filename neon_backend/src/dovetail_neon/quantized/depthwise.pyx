@@ -4,7 +4,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t
 
 from dovetail_neon.geometry.window cimport acc_window, fill_window
 from dovetail_neon.quantized.frame cimport cut, frame_pixels, reach
-from dovetail_neon.quantized.parameters cimport acc_quantized_depthwise, acc_quantized_kernels
+from dovetail_neon.quantized.parameters cimport acc_quantized_depthwise
 from dovetail_neon.quantized.requantization cimport CHUNK_NANOSECONDS, CHUNKS_PER_WORKER, MAX_CHUNKS, SLACK, UNIT_BYTES
 from dovetail_neon.quantized.requantization cimport address_of, check_weights, requantize, shift_of, shorts, unit_of
 from dovetail_neon.workload.making cimport Block, Kernels, Workload, chunks_of, new_block, new_workload, parts
@@ -23,14 +23,15 @@ cdef enum:
     LANE_BYTES = 16             # that are interleaved as one
 
 
-def channels_of_words(int64_t channels, int64_t step, int64_t group, bint flat):
+def channels_of_words(int64_t channels, int64_t step, int64_t group, bint flat, int64_t element):
     """Return the channel of every word of the groups of all phases, or -1: [phases, words].
 
-    `flat`: groups go on from pixel to pixel; else each phase begins at every pixel.
+    `flat`: groups go on from pixel to pixel; else each phase begins at every pixel. A group of
+    elements of so many bytes lies in as many registers.
     """
-    cdef int64_t lanes = group // 4
-    lane = np.arange(lanes)
-    of_group = LANE_BYTES * (lane // 4) + 4 * np.arange(4)[:, None] + lane % 4
+    cdef int64_t lanes = group // 4, of_register = 4 // element     # vectors that are interleaved
+    lane, vector = np.arange(lanes), np.arange(4)[:, None]
+    of_group = group // element * (vector // of_register) + LANE_BYTES // element * (lane // 4) + 4 * (vector % of_register) + lane % 4
     phases = math.lcm(step, group) // group if flat else parts(step, group)
     place = np.arange(phases)[:, None] * group + of_group.reshape(-1)
     channel = place % step if flat else place
@@ -46,19 +47,42 @@ cdef bint goes_on(int64_t step, int64_t group) except -1:
     return 72 + 16 * (math.lcm(step, group) // step) < (72 + 16) * parts(step, group) * group / <double>step
 
 
-cdef char *pack_depthwise_filters(
-    Workload workload, const acc_quantized_depthwise *w, Kernels kernels, object layer, object channel_of, int unit, tuple form
-) except NULL:
-    """Pack weights [channels, taps], unless another workload has packed the same.
+cdef object lay_groups(acc_quantized_depthwise *w, object d, int64_t step, int64_t depth, Kernels kernels, int64_t element):
+    """Fill in the sizes of a layer with the descriptor `d`, and how its groups go.
 
-    `form` tells orders of channels apart.
+    Args:
+        w: What is filled in.
+        d: `DepthwiseQuantized` or `DepthwiseShorts`.
+        step: Elements from pixel to pixel.
+        depth: Rows of a stack.
+        kernels: Those at hand.
+        element: Bytes of an element.
+
+    Returns:
+        What `channels_of_words` does.
     """
+    cdef acc_window *window = &w.window
+    cdef int64_t group = 4 * kernels.lanes
+    w.images, w.step = d.source[0], step
+    fill_window(window, d)
+    w.stacks = parts(window.kernel_height, depth)
+    w.together = 2 if window.kernel_height % depth and window.stride_y == 1 == window.dilation_y else 1
+    cdef bint flat = window.stride_x == 1 and goes_on(step, group)
+    channel_of = np.ascontiguousarray(channels_of_words(d.source[1], step, group, flat, element), np.int64)
+    w.phases, w.period = channel_of.shape[0], math.lcm(step, group) // step if flat else 1
+    return channel_of
+
+
+cdef char *pack_depthwise_filters(
+    Workload workload, const acc_quantized_depthwise *w, Kernels kernels, object layer, object channel_of, int unit, int64_t element
+) except NULL:
+    """Pack weights [channels, taps], unless another workload has packed the same."""
     cdef const acc_window *window = &w.window
     cdef int64_t group = 4 * kernels.lanes, tap_step
     d = layer.descriptor
     weights = d.weights
     check_weights(weights, (d.source[1], window.kernel_height * window.kernel_width), layer.name)
-    form = *form, unit, d.source[1], window.kernel_height, window.kernel_width, w.together
+    cdef tuple form = ("depthwise", element, w.period, unit, d.source[1], window.kernel_height, window.kernel_width, w.together)
     cdef char *packed = <char *>workload.packed_before(kernels.constants, weights, form)
     cdef Block block
     if packed != NULL:
@@ -74,7 +98,7 @@ cdef char *pack_depthwise_filters(
 
 
 cdef int cut_depthwise(
-    Workload workload, acc_quantized_depthwise *w, int64_t channels, int64_t group, int64_t element, double nanoseconds
+    Workload workload, acc_quantized_depthwise *w, int64_t group, int64_t element, double nanoseconds
 ) except -1:
     """Cut results into rectangles, and lay out what a worker holds; elements have so many bytes."""
     cdef acc_window *window = &w.window
@@ -98,26 +122,17 @@ def create(layer, Kernels kernels):
     cdef Workload workload = new_workload(sizeof(acc_quantized_depthwise), 1, 1)
     cdef acc_quantized_depthwise *w = <acc_quantized_depthwise *>workload.state.parameters
     cdef acc_window *window = &w.window
-    cdef const acc_quantized_kernels *table = kernels.quantized
     cdef int unit = unit_of(kernels, d.weights)
-    cdef int64_t channels = d.source[1], group = 4 * kernels.lanes
+    cdef int64_t group = 4 * kernels.lanes
     dtype = layer.output.info.dtype
-    w.images = d.source[0]
-    fill_window(window, d)
-    w.step = pixel_bytes(channels)
     w.outside = d.zeros[0] + shift_of(kernels, dtype)
-    cdef int depth = 4 if unit else 2
-    w.stacks = parts(window.kernel_height, depth)
-    w.together = 2 if window.kernel_height % depth and window.stride_y == 1 == window.dilation_y else 1
-    cdef bint flat = window.stride_x == 1 and goes_on(w.step, group)
-    channel_of = np.ascontiguousarray(channels_of_words(channels, w.step, group, flat), np.int64)
-    w.phases, w.period = channel_of.shape[0], math.lcm(w.step, group) // w.step if flat else 1
+    channel_of = lay_groups(w, d, pixel_bytes(d.source[1]), 4 if unit else 2, kernels, 1)
     requantize(workload, &w.result, d, dtype, 1, kernels, channel_of)
-    w.weights = pack_depthwise_filters(workload, w, kernels, layer, channel_of, unit, ("depthwise", flat))
+    w.weights = pack_depthwise_filters(workload, w, kernels, layer, channel_of, unit, 1)
     if layer.output.info.nbytes <= SLACK:
         return workload.capsule()
     cdef double groups = <double>w.images * window.out_height * window.out_width * w.step / group
     cdef double nanoseconds = groups * (3 + w.stacks * (1.5 / w.together + window.kernel_width))
-    cut_depthwise(workload, w, channels, group, 1, nanoseconds)
-    workload.phase(table.depthwise[unit], w.images * w.row_bands * w.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
+    cut_depthwise(workload, w, group, 1, nanoseconds)
+    workload.phase(kernels.quantized.depthwise[unit], w.images * w.row_bands * w.column_bands, nanoseconds, 1, CHUNKS_PER_WORKER)
     return workload.capsule()

@@ -67,10 +67,7 @@ template <typename Extreme> static void extreme_bytes(int64_t begin, int64_t end
     const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
     Byte *out = (Byte *)job->outputs[0];
     for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
-        Block16 a, b;
-        __builtin_memcpy(&a, left + at, sizeof(a));
-        __builtin_memcpy(&b, right + at, sizeof(b));
-        a = Extreme::of(a, b);
+        const Block16 a = Extreme::of(load_as<Block16>(left + at), load_as<Block16>(right + at));
         __builtin_memcpy(out + at, &a, (size_t)lesser<int64_t>(BLOCK, s.count - at));
     }
 }
@@ -90,11 +87,7 @@ static void look_up_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
 
 typedef uint8_t Bytes16 __attribute__((vector_size(16)));
 
-INLINE Bytes16 load16(const void *at) {
-    Bytes16 x;
-    __builtin_memcpy(&x, at, sizeof(x));
-    return x;
-}
+INLINE Bytes16 load16(const void *at) { return load_as<Bytes16>(at); }
 
 /* `count` rows, of which there are 4 or 16, become columns: each time the first half of the vectors
  * is interleaved with the second. */

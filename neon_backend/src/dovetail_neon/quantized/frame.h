@@ -39,9 +39,7 @@ INLINE void widen_run(const Byte *from, int64_t count, int16_t *to) {
     typedef int16_t Shorts16 __attribute__((vector_size(32)));
     int64_t i = 0;
     for (; i + 16 <= count; i += 16) {
-        Block16 x;
-        __builtin_memcpy(&x, from + i, sizeof(x));
-        const Shorts16 y = __builtin_convertvector(x, Shorts16);
+        const Shorts16 y = __builtin_convertvector(load_as<Block16>(from + i), Shorts16);
         __builtin_memcpy(to + i, &y, sizeof(y));
     }
     for (; i < count; i++) to[i] = from[i];
@@ -84,8 +82,7 @@ INLINE void halve_run(const int16_t *from, int64_t count, HalvedFrame to) {
     typedef uint8_t Bytes __attribute__((vector_size(MANY)));
     int64_t i = 0;
     for (; i + MANY <= count; i += MANY) {
-        Words x;
-        __builtin_memcpy(&x, from + i, sizeof(x));
+        const Words x = load_as<Words>(from + i);
         const Bytes low = __builtin_convertvector((x & 0xFF) ^ HalvedFrame::LOW_SIGN, Bytes);
         const Bytes high = __builtin_convertvector((x >> 8) ^ HalvedFrame::HIGH_SIGN, Bytes);
         __builtin_memcpy(to.low + i, &low, sizeof(low));

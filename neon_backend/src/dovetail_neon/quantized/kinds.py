@@ -15,17 +15,14 @@ from ..geometry.window import Geometry
 
 
 @descriptor_class
-class QuantizedFilters(PrivateLayer):
-    """Base of kinds that slide integer weights over images in bytes.
+class Filters(PrivateLayer):
+    """Base of kinds that slide integer weights over quantized images.
 
-    Sums are exact, in 32 bits. Weights are less their zero points. A result is its zero point plus
-    the sum, with its bias, times the factor of the filter, rounded to nearest and clamped to
-    `bounds`.
+    Sums are exact. Weights are less their zero points. A result is its zero point plus the sum,
+    with its bias, times the factor of the filter, rounded and clamped to `bounds`.
     """
 
     weights: Whole
-    bias: Ints | None
-    factors: Floats
     source: Image
     target: Image
     geometry: Geometry
@@ -33,6 +30,14 @@ class QuantizedFilters(PrivateLayer):
     """Zero points of the image and of the result."""
     bounds: tuple[int, int]
     """Least and greatest result, as stored."""
+
+
+@descriptor_class
+class QuantizedFilters(Filters):
+    """Base of kinds of filters over images in bytes: sums of 32 bits, rounded to nearest."""
+
+    bias: Ints | None
+    factors: Floats
 
 
 @descriptor_class
@@ -57,23 +62,11 @@ class DepthwiseQuantized(QuantizedFilters, kind="CpuAcc.DepthwiseQuantized"):
 
 
 @descriptor_class
-class ShortFilters(PrivateLayer):
-    """Base of kinds that slide integer weights over plain images of int16, channels innermost.
+class ShortFilters(Filters):
+    """Base of kinds of filters over plain images of int16, channels innermost: sums of 64 bits."""
 
-    Sums are exact, in 64 bits. Weights are less their zero points. A result is its zero point plus
-    the sum, with its bias, times the factor of the filter, rounded and clamped to `bounds`.
-    """
-
-    weights: Whole
     bias: Longs | None
     factors: Doubles
-    source: Image
-    target: Image
-    geometry: Geometry
-    zeros: tuple[int, int]
-    """Zero points of the image and of the result."""
-    bounds: tuple[int, int]
-    """Least and greatest result."""
     is_fixed: bool = True
     """Factors are fixed point: of 15 bits, with halves up, or of 31 bits, with halves away from 0,
     where sums are narrow. Else they are doubles, with halves away from 0."""

@@ -10,7 +10,7 @@ import numpy as np
 from dovetail import Layer, layers
 from dovetail.ground.pieces import mapped
 
-from ..arrays import Doubles, Floats, Ints, Whole
+from ..arrays import Whole
 from ..convolution.lowering import window_of
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
@@ -21,16 +21,17 @@ from .rows import define_rows, rows
 from .support import LARGEST, clamp_range, scheme
 
 
-def weights_of(layer: Layer) -> tuple[Whole, Floats, Ints | None]:
-    """Return a product's weights less zero points, factors from sums to results, and the bias."""
-    weights, factors = factored_weights(layer)
-    return weights, np.minimum(factors, LARGEST).astype(np.float32), layer.constant(2) if len(layer.inputs) > 2 else None
+def byte_filters(layer: Layer) -> tuple[Whole, dict[str, Any]]:
+    """Return `filters_of` a product in bytes, whose factors are float32."""
+    weights, shared = filters_of(layer)
+    return weights, {**shared, "factors": np.minimum(shared["factors"], LARGEST).astype(np.float32)}
 
 
-def factored_weights(layer: Layer) -> tuple[Whole, Doubles]:
-    """Return a product's weights less zero points, and the factor of each filter's sums.
+def filters_of(layer: Layer) -> tuple[Whole, dict[str, Any]]:
+    """Return a product's weights less zero points, and what else of `Filters` the layer alone says.
 
     The weights keep the order in which they are stored; int8 without zero points is what is stored.
+    The bias is as it is stored, and factors from sums to results are float64.
     """
     stored, given = layer.constant(1), scheme(layer.inputs[1].source)
     if stored is None:
@@ -42,13 +43,14 @@ def factored_weights(layer: Layer) -> tuple[Whole, Doubles]:
         column[axis] = -1
         zeros = np.asarray(given.zero_point, np.int16)
         weights = mapped(np.subtract, np.int16, stored, zeros.reshape(column) if given.is_per_axis else zeros)
-    steps = scheme(layer.inputs[0].source).scale[0] * np.asarray(given.scale, np.float64)
-    return weights, np.broadcast_to(steps / scheme(layer.output).scale[0], stored.shape[axis])
-
-
-def zeros_of(layer: Layer) -> tuple[int, int]:
-    """Return the zero points of the images and of the results."""
-    return scheme(layer.inputs[0].source).zero_point[0], scheme(layer.output).zero_point[0]
+    source, result = scheme(layer.inputs[0].source), scheme(layer.output)
+    steps = source.scale[0] * np.asarray(given.scale, np.float64)
+    return weights, {
+        "bias": layer.constant(2) if len(layer.inputs) > 2 else None,
+        "factors": np.broadcast_to(steps / result.scale[0], stored.shape[axis]),
+        "zeros": (source.zero_point[0], result.zero_point[0]),
+        "bounds": clamp_range(layer),
+    }
 
 
 def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
@@ -58,19 +60,10 @@ def lower_convolution(lowering: Lowering, layer: Layer) -> bool:
         return False
     layout, dtype = descriptor.layout, source.known_info.dtype
     image, target = Image.of(source.known_info, layout), Image.of(layer.output.known_info, layout)
-    stored, factors, bias = weights_of(layer)
+    stored, shared = byte_filters(layer)
     geometry, weights = window_of(descriptor, stored, image, target)
     groups = image.channels if isinstance(descriptor, layers.DepthwiseConvolution2d) else descriptor.groups
-    shared: dict[str, Any] = {
-        "infos": (bytes_info(target, dtype),),
-        "bias": bias,
-        "factors": factors,
-        "source": image,
-        "target": target,
-        "geometry": geometry,
-        "zeros": zeros_of(layer),
-        "bounds": clamp_range(layer),
-    }
+    shared.update(infos=(bytes_info(target, dtype),), source=image, target=target, geometry=geometry)
     made: ConvolveQuantized | DepthwiseQuantized
     if groups == image.channels == target.channels and groups > 1:
         made = DepthwiseQuantized(weights=weights[:, :, 0], **shared)
@@ -86,20 +79,17 @@ def lower_fully_connected(lowering: Lowering, layer: Layer) -> bool:
     source = layer.inputs[0].source
     if not isinstance(layer.descriptor, layers.FullyConnected) or source is None:
         return False
-    weights, factors, bias = weights_of(layer)
+    weights, shared = byte_filters(layer)
     filters, channels = weights.shape
     count = math.prod(source.known_info.sizes[:-1])
     image, target = Image(1, channels, count, 1), Image(1, filters, count, 1)
     made = ConvolveQuantized(
         infos=(bytes_info(target, source.known_info.dtype),),
         weights=weights[:, None, :],
-        bias=bias,
-        factors=factors,
         source=image,
         target=target,
         geometry=POINT,
-        zeros=zeros_of(layer),
-        bounds=clamp_range(layer),
+        **shared,
     )
     output = lowering.emit(made, [rows(lowering, lowering.plain(source), image, layer)], [layer]).output
     define_rows(lowering, layer, output, target)

@@ -20,6 +20,7 @@ cdef int check_weights(object weights, tuple shape, object name) except -1
 cdef object shorts(object weights)
 cdef const void *address_of(object array) except? NULL
 cdef object sums_of(object weights)
+cdef object laid_out(object values, object dtype, int64_t groups, object order)
 cdef int unit_of(Kernels kernels, object weights) except -1
 cdef int requantize(
     Workload workload, acc_requantization *r, object d, object dtype, int64_t groups, Kernels kernels, object order=*) except -1

@@ -123,29 +123,38 @@ cdef object sums_of(object weights):
     return np.asarray(sums)
 
 
+cdef object laid_out(object values, object dtype, int64_t groups, object order):
+    """Return values of filters as tables hold them, integers modulo the range of the type.
+
+    Each group has whole blocks of filters; or filters stand in `order`, in which -1 is none. What
+    is no filter is 0.
+    """
+    values = values.astype(dtype)
+    if order is not None:
+        return np.where(order < 0, 0, values[order]).astype(dtype)
+    of_group = values.shape[0] // groups
+    whole = np.zeros((groups, parts(of_group, BLOCK) * BLOCK), dtype)
+    whole[:, :of_group] = values.reshape(groups, of_group)
+    return whole
+
+
 cdef int requantize(
     Workload workload, acc_requantization *r, object d, object dtype, int64_t groups, Kernels kernels, object order=None
 ) except -1:
     """Fill in how the sums of a layer with the descriptor `d` become results of a type.
 
-    Each group has whole blocks of filters; or filters stand in `order`, in which -1 is none.
+    Filters stand as `laid_out` says.
     """
     shift = shift_of(kernels, dtype)
     filters = d.weights.shape[0]
-    group_elements = filters // groups
     sums = sums_of(d.weights) * -(d.zeros[0] + shift)
     if d.bias is not None:
         sums += d.bias
-    whole = np.zeros((groups, parts(group_elements, BLOCK) * BLOCK), np.int32)
-    whole[:, :group_elements] = sums.astype(np.int32).reshape(groups, group_elements)    # modulo 2^32, as all sums are
-    factors = np.zeros(whole.shape, np.float32)
-    factors[:, :group_elements] = d.factors.reshape(groups, group_elements)
-    if order is not None:
-        whole, factors = (np.where(order < 0, 0, array[0][order]).astype(array.dtype) for array in (whole, factors))
-    r.bias = <const int32_t *>kept(workload, whole)
+    bias, factors = laid_out(sums, np.int32, groups, order), laid_out(d.factors, np.float32, groups, order)
+    r.bias = <const int32_t *>kept(workload, bias)
     r.factors = <const float *>kept(workload, factors)
     # Weights less their zero points have 9 bits, elements 8.
-    largest = (d.weights.size // filters if filters else 0) * 255.0 * 255.0 + np.abs(whole, dtype=np.float64).max(initial=0.0)
+    largest = (d.weights.size // filters if filters else 0) * 255.0 * 255.0 + np.abs(bias, dtype=np.float64).max(initial=0.0)
     r.near = largest * factors.max(initial=0.0) < NEAR
     r.zero = d.zeros[1] + shift
     r.low, r.high = d.bounds[0] + shift, d.bounds[1] + shift

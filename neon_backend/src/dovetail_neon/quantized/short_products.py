@@ -13,14 +13,13 @@ import numpy as np
 from dovetail import DType, Layer, TensorInfo, layers
 from dovetail.graph.layer import OutputSlot
 
-from ..arrays import Longs, Whole
+from ..arrays import Whole
 from ..convolution.lowering import window_of
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image
 from ..geometry.window import POINT, Geometry
 from .kinds import ConvolveShorts, DepthwiseShorts
-from .lowering import factored_weights, zeros_of
-from .support import clamp_range
+from .lowering import filters_of
 from .transposed import join_phases
 
 _MAX_TAPS = 256
@@ -71,15 +70,13 @@ def lower_transposed(lowering: Lowering, layer: Layer) -> bool:
 
 def _shared(layer: Layer) -> tuple[Whole, dict[str, Any]]:
     """Return a layer's weights less zero points, and what its private kind has besides."""
-    weights, factors = factored_weights(layer)
-    bias = layer.constant(2) if len(layer.inputs) > 2 else None
-    sums: Longs | None = None if bias is None else bias.astype(np.int64)
+    weights, shared = filters_of(layer)
+    bias = shared["bias"]
     return weights, {
+        **shared,
         "infos": _infos(layer),
-        "bias": sums,
-        "factors": np.ascontiguousarray(factors),
-        "zeros": zeros_of(layer),
-        "bounds": clamp_range(layer),
+        "bias": None if bias is None else bias.astype(np.int64),
+        "factors": np.ascontiguousarray(shared["factors"]),
         "is_narrow": bias is not None and bias.dtype == np.int32,
     }
 

@@ -12,23 +12,14 @@ namespace dovetail_acc::ACC_ISA {
 
 constexpr int HALF = LANES / 2;
 
-INLINE HalfDoubles load_doubles(const double *at) {
-    HalfDoubles x;
-    __builtin_memcpy(&x, at, sizeof(x));
-    return x;
-}
-INLINE HalfDoubles doubles_of(const int32_t *at) {
-    HalfIntegers x;
-    __builtin_memcpy(&x, at, sizeof(x));
-    return to_doubles(x);
-}
+INLINE HalfDoubles doubles_of(const int32_t *at) { return to_doubles(load_as<HalfIntegers>(at)); }
 
 /* HALF sums of the same filters become results, in double; halves go up or away from zero. */
 template <bool away> struct ShortRounding {
     HalfDoubles bias, factor, nudge;
 
     INLINE_MEMBER ShortRounding(const acc_short_results &r, int64_t first)
-        : bias(load_doubles(r.bias + first)), factor(load_doubles(r.factors + first)), nudge(load_doubles(r.nudges + first)) {}
+        : bias(load_as<HalfDoubles>(r.bias + first)), factor(load_as<HalfDoubles>(r.factors + first)), nudge(load_as<HalfDoubles>(r.nudges + first)) {}
 
     INLINE_MEMBER HalfIntegers operator()(HalfDoubles x) const {
         x += bias;
@@ -82,17 +73,17 @@ static int16_t exactly_rounded(const acc_short_results &r, int64_t filter, doubl
     return (int16_t)lesser(greater(result + r.zero, (double)r.low), (double)r.high);
 }
 
-/* What a panel of filters makes of a rectangle of an image. */
-struct ShortBand {
-    const acc_short_convolution *self;
-    const acc_job *job;
-    const char *in, *weights;
-    mutable NextPanel next;
-    int64_t in_column, window_row, run_step;    /* bytes */
+struct ShortBand : PanelBand {
     int64_t filter;             /* the first of the panel, in tables */
     int16_t *out;
     int64_t out_column;         /* elements */
-    int last_lanes;
+
+    ShortBand(const acc_job *job, const acc_short_convolution &s, const PanelPart &part, const char *frame)
+        : PanelBand(job, s.convolution, part, frame), filter(part.block * BLOCK), out((int16_t *)job->outputs[0] + part.first_out),
+          out_column(s.convolution.out_step) {}
+
+    /* Whose first member `self` is. */
+    INLINE_MEMBER const acc_short_convolution &layer() const { return *(const acc_short_convolution *)self; }
 };
 
 /* The sums of a tile: [planes][columns][width]; `wide` is what has been added up before. */
@@ -105,7 +96,7 @@ template <int planes, int columns, int width> struct ShortSums {
     INLINE_MEMBER HalfDoubles at(int i) const {
         HalfDoubles x = doubles_of(now + i);
         if (planes == 2) x = fma(doubles_of(now + (planes - 1) * ALL + i), HalfDoubles{} + 256.0, x);
-        return added ? x + load_doubles(wide + i) : x;
+        return added ? x + load_as<HalfDoubles>(wide + i) : x;
     }
     /* Not inlined, so that sums stay in registers. */
     __attribute__((noinline)) void add() {
@@ -122,7 +113,7 @@ template <int planes, int columns, int width> struct ShortSums {
 template <bool away, int planes, int columns, int width>
 static void finish_in_doubles(const ShortBand &band, int16_t *out, const ShortSums<planes, columns, width> &sums) {
     typedef int16_t Shorts __attribute__((vector_size(2 * LANES)));
-    const acc_short_results &r = band.self->result;
+    const acc_short_results &r = band.layer().result;
     for (int i = 0; i < width; i += LANES) {
         const int lanes = i < width - BLOCK ? LANES : lesser(LANES, band.last_lanes - i % BLOCK);
         if (lanes <= 0) break;
@@ -140,7 +131,7 @@ static void finish_in_doubles(const ShortBand &band, int16_t *out, const ShortSu
 
 template <int planes, int columns, int width>
 static void finish_shorts(const ShortBand &band, int16_t *out, const ShortSums<planes, columns, width> &sums) {
-    const acc_short_results &r = band.self->result;
+    const acc_short_results &r = band.layer().result;
     if (r.way == ACC_TIES_UP) return finish_in_doubles<false>(band, out, sums);
     if (r.way == ACC_TIES_AWAY) return finish_in_doubles<true>(band, out, sums);
     for (int p = 0; p < columns; p++)
@@ -156,21 +147,21 @@ static void finish_shorts(const ShortBand &band, int16_t *out, const ShortSums<p
 /* Windows side by side from `in` on. */
 template <typename Unit, int blocks, int columns> void short_tile(const ShortBand &band, const char *in, int16_t *out) {
     constexpr int planes = Unit::DEPTH == 4 ? 2 : 1, vectors = blocks * BLOCK_VECTORS, pixels = planes * columns;
-    const acc_quantized_convolution &c = band.self->convolution;
+    const acc_quantized_convolution &c = *band.self;
     ShortSums<planes, columns, vectors * LANES> sums;
     Integers sum[pixels][vectors] = {};
     const char *weights = band.weights;
     NextPanel next = band.next;
-    int64_t room = band.self->most;
+    int64_t room = band.layer().most;
     for (int64_t row = 0; row < c.window.kernel_height; row++, in += band.window_row)
         for (int64_t run = 0; run < c.runs; run++) {
-            TilePixels<planes, columns> at(in + run * band.run_step, band.self->plane, band.in_column);
+            TilePixels<planes, columns> at(in + run * band.run_step, band.layer().plane, band.in_column);
             for (int64_t left = c.units; left > 0;) {
                 if (room == 0) {
                     __builtin_memcpy(sums.now, sum, sizeof(sum));
                     sums.add();
                     __builtin_memset(sum, 0, sizeof(sum));
-                    room = band.self->most;
+                    room = band.layer().most;
                 }
                 const int64_t count = lesser(left, room);
                 add_words<Unit, vectors, pixels>(sum, at, weights, count, next);
@@ -198,14 +189,14 @@ template <typename Unit, int blocks> struct ShortTiles<Unit, blocks, 0> {
 /* Pixels of a tile of so many blocks. */
 template <typename Unit> constexpr int short_pixels(int blocks) { return tile_pixels(blocks) / (Unit::DEPTH == 4 ? 2 : 1); }
 
-template <typename Unit, int blocks> void short_rows(const ShortBand &band, int64_t rows, int64_t columns, int64_t in_row, int64_t out_row) {
+template <typename Unit, int blocks> void short_band(const ShortBand &band) {
     constexpr int most = short_pixels<Unit>(blocks);
-    const int64_t tiles = (columns + most - 1) / most;
-    for (int64_t row = 0; row < rows; row++) {
-        const char *in = band.in + row * in_row;
-        int16_t *out = band.out + row * out_row;
-        for (int64_t left = columns, tile = 0; tile < tiles; tile++) {
-            if (band.self->convolution.polls && acc_stopped(band.job)) return;
+    const int64_t tiles = (band.columns + most - 1) / most;
+    for (int64_t row = 0; row < band.rows; row++) {
+        const char *in = band.in + row * band.in_row;
+        int16_t *out = band.out + row * band.out_row;
+        for (int64_t left = band.columns, tile = 0; tile < tiles; tile++) {
+            if (band.self->polls && acc_stopped(band.job)) return;
             const int count = (int)((left + tiles - tile - 1) / (tiles - tile));
             ShortTiles<Unit, blocks, most>::run(band, in, out, count);
             in += count * band.in_column, out += count * band.out_column, left -= count;
@@ -217,45 +208,23 @@ template <typename Unit> void convolve_shorts(int64_t begin, int64_t end, int32_
     const acc_job *job = (const acc_job *)arg;
     const acc_short_convolution &self = *(const acc_short_convolution *)job->parameters;
     const acc_quantized_convolution &c = self.convolution;
-    const acc_window &w = c.window;
-    const int64_t filters = c.groups * c.panels, chunks = c.row_bands * c.column_bands;
-    const int64_t block_weights = w.kernel_height * c.runs * c.units * BLOCK * UNIT_BYTES;
-    const char *all_weights = c.weights + c.groups * c.blocks * block_weights;
     char *frame = job->worker_workspace + worker * job->worker_stride;
     int64_t framed = -1;
-    for (int64_t item = begin; item < end; item++) {
-        const int64_t image = item / (chunks * filters);
-        const int64_t chunk = c.chunks_first ? item / filters % chunks : item % chunks;
-        const int64_t either = c.chunks_first ? item % filters : item / chunks % filters;
-        const int64_t group = either / c.panels, panel = either % c.panels, part = (image * c.groups + group) * chunks + chunk;
-        const int64_t first = c.blocks * panel / c.panels, blocks = c.blocks * (panel + 1) / c.panels - first;
-        const Rectangle r(w, c.row_bands, c.column_bands, chunk);
-        const Reach reach(w, r);
-        const int16_t *from = (const int16_t *)job->inputs[0] + image * w.in_height * w.in_width * c.in_step + group * c.channels;
-        if (part != framed && Unit::DEPTH == 4)
-            copy_framed(w, from, c.in_step, c.channels, c.outside, reach, HalvedFrame{(Byte *)frame, self.plane});
-        else if (part != framed)
-            copy_framed(w, from, c.in_step, c.channels, c.outside, reach, (int16_t *)frame);
-        framed = part;
-        const int64_t pitch = reach.width * c.pixel_step;
-        ShortBand band;
-        band.self = &self, band.job = job;
-        band.in = frame, band.weights = c.weights + (group * c.blocks + first) * block_weights;
-        band.next = {band.weights + blocks * block_weights, lesser(band.weights + 2 * blocks * block_weights, all_weights)};
-        band.in_column = w.stride_x * c.pixel_step, band.window_row = reach.tap_y * pitch, band.run_step = reach.tap_x * c.pixel_step;
-        band.filter = (group * c.blocks + first) * BLOCK;
-        band.out = (int16_t *)job->outputs[0] + ((image * w.out_height + r.top) * w.out_width + r.left) * c.out_step + group * c.filters + first * BLOCK;
-        band.out_column = c.out_step;
-        band.last_lanes = panel == c.panels - 1 ? c.last_lanes : BLOCK;
-        int64_t rows = r.rows, columns = r.columns;
-        const int64_t in_row = w.stride_y * pitch, out_row = w.out_width * c.out_step;
-        if (w.out_width == 1) band.in_column = in_row, columns = rows, rows = 1;   /* one under the other is as even as side by side */
-        switch (blocks) {
-        case 1: short_rows<Unit, 1>(band, rows, columns, in_row, out_row); break;
+    for (int64_t number = begin; number < end; number++) {
+        const PanelPart part(c, number);
+        const int16_t *image = (const int16_t *)job->inputs[0] + part.first_in;
+        if (Unit::DEPTH == 4 && part.framed != framed)
+            copy_framed(c.window, image, c.in_step, c.channels, c.outside, part.reach, HalvedFrame{(Byte *)frame, self.plane});
+        else if (part.framed != framed)
+            copy_framed(c.window, image, c.in_step, c.channels, c.outside, part.reach, (int16_t *)frame);
+        framed = part.framed;
+        const ShortBand band(job, self, part, frame);
+        switch (part.blocks) {
+        case 1: short_band<Unit, 1>(band); break;
 #if ACC_IS == 1
-        case 2: short_rows<Unit, 2>(band, rows, columns, in_row, out_row); break;
-        case 3: short_rows<Unit, 3>(band, rows, columns, in_row, out_row); break;
-        case 4: short_rows<Unit, 4>(band, rows, columns, in_row, out_row); break;
+        case 2: short_band<Unit, 2>(band); break;
+        case 3: short_band<Unit, 3>(band); break;
+        case 4: short_band<Unit, 4>(band); break;
 #endif
         }
         if (c.polls && __atomic_load_n(job->stopped, __ATOMIC_RELAXED)) return;

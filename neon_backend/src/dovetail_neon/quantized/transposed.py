@@ -25,8 +25,7 @@ from ..geometry.window import Geometry
 from ..movement.kinds import Rearrange
 from ..movement.strides import Move, contiguous
 from .kinds import ConvolveQuantized, ReorderQuantized
-from .lowering import weights_of, zeros_of
-from .support import clamp_range
+from .lowering import byte_filters
 
 Convolve = Callable[[Whole, Image, Geometry, str], OutputSlot]
 """Makes the convolution of a phase, by weights, target, window and name: returns plain results."""
@@ -39,20 +38,11 @@ def lower_transposed(lowering: Lowering, layer: Layer) -> bool:
         return False
     layout, dtype = descriptor.layout, layer.output.known_info.dtype
     x, image = lowering.bytes(source, layout), Image.of(source.known_info, layout)
-    stored, factors, bias = weights_of(layer)
+    stored, shared = byte_filters(layer)
 
     def convolve(weights: Whole, target: Image, window: Geometry, name: str) -> OutputSlot:
-        made = ConvolveQuantized(
-            infos=(bytes_info(target, dtype),),
-            weights=weights,
-            bias=bias,
-            factors=factors,
-            source=image,
-            target=target,
-            geometry=window,
-            zeros=zeros_of(layer),
-            bounds=clamp_range(layer),
-        )
+        infos = (bytes_info(target, dtype),)
+        made = ConvolveQuantized(infos=infos, weights=weights, source=image, target=target, geometry=window, **shared)
         return _plain(lowering, layer, lowering.emit(made, [x], [layer], name).output, layout)
 
     join_phases(lowering, layer, stored, convolve)

@@ -43,17 +43,8 @@ constexpr int BLOCK_VECTORS = BLOCK / LANES;
 constexpr int GROUP = 4 * LANES;
 constexpr int GROUP_VECTORS = 4;
 
-INLINE int32_t load_word(const char *at) {
-    int32_t word;
-    __builtin_memcpy(&word, at, sizeof(word));
-    return word;
-}
-
-INLINE Integers load_integers(const void *at) {
-    Integers x;
-    __builtin_memcpy(&x, at, sizeof(x));
-    return x;
-}
+INLINE int32_t load_word(const char *at) { return load_as<int32_t>(at); }
+INLINE Integers load_integers(const void *at) { return load_as<Integers>(at); }
 
 #if ACC_IS == 1
 #include "dovetail_neon/vectors/avx512_bytes.h"

@@ -5,11 +5,7 @@ constexpr int LANES = 4, REGISTERS = 16;
 typedef float Vector __attribute__((vector_size(16)));
 typedef int32_t Integers __attribute__((vector_size(16)));
 
-INLINE Vector load(const float *at) {
-    Vector x;
-    __builtin_memcpy(&x, at, sizeof(x));
-    return x;
-}
+INLINE Vector load(const float *at) { return load_as<Vector>(at); }
 INLINE void store(float *at, Vector x) { __builtin_memcpy(at, &x, sizeof(x)); }
 INLINE Vector broadcast(float x) { return Vector{x, x, x, x}; }
 INLINE Vector fma(Vector a, Vector b, Vector c) { return a * b + c; }

@@ -59,6 +59,13 @@ namespace dovetail_acc::ACC_ISA {
 
 namespace dovetail_acc::ACC_ISA {
 
+/* What lies at any address. */
+template <typename T> INLINE T load_as(const void *at) {
+    T x;
+    __builtin_memcpy(&x, at, sizeof(x));
+    return x;
+}
+
 #if ACC_IS == 1
 #include "dovetail_neon/vectors/avx512.h"
 #elif ACC_IS == 2

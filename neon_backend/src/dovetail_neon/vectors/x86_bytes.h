@@ -1,6 +1,8 @@
 /* What AVX2 and AVX-512 share of bytes: ACC_X86 is the intrinsic of the width at hand, and ACC_VNNI
  * that of dot products, where this file is compiled with them. */
 
+INLINE Register load_register(const void *at) { return (Register)load_as<GroupBytes>(at); }
+
 /* Look up bytes in a table of 256. A shuffle reads one of 16 entries, and gives zero where the
  * highest bit of the index is set. Of each half of the table every 16 entries are kept as what
  * changes against those before, so that as many changes are combined as the index is multiples of
@@ -16,9 +18,7 @@ struct ByteTable {
         }
     }
     INLINE_MEMBER void operator()(const uint8_t *from, uint8_t *to) const {
-        Register low;
-        __builtin_memcpy(&low, from, sizeof(low));
-        Register high = low ^ ACC_X86(set1_epi8)(-128), result = {};
+        Register low = load_register(from), high = low ^ ACC_X86(set1_epi8)(-128), result = {};
         const Register sixteen = ACC_X86(set1_epi8)(16);
 #pragma GCC unroll 8
         for (int i = 0; i < 8; i++) {
@@ -29,11 +29,6 @@ struct ByteTable {
     }
 };
 
-INLINE Register load_register(const Byte *at) {
-    Register x;
-    __builtin_memcpy(&x, at, sizeof(x));
-    return x;
-}
 INLINE GroupBytes low_bytes(const Integers (&x)[GROUP_VECTORS]) {
     const Register low = ACC_X86(set1_epi32)(0xFF);
     const Register first = ACC_X86(packus_epi32)((Register)x[0] & low, (Register)x[1] & low);
@@ -82,7 +77,7 @@ struct Halves : BroadcastWords {
 INLINE void stack_shorts(const int16_t *const (&rows)[2], Integers (&x)[GROUP_VECTORS]) {
 #pragma GCC unroll 2
     for (int i = 0; i < 2; i++) {
-        const Register a = load_register((const Byte *)(rows[0] + 2 * LANES * i)), b = load_register((const Byte *)(rows[1] + 2 * LANES * i));
+        const Register a = load_register(rows[0] + 2 * LANES * i), b = load_register(rows[1] + 2 * LANES * i);
         x[2 * i] = (Integers)ACC_X86(unpacklo_epi16)(a, b), x[2 * i + 1] = (Integers)ACC_X86(unpackhi_epi16)(a, b);
     }
 }
