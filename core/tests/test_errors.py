@@ -37,6 +37,23 @@ def test_the_text_has_code_message_and_next_step():
     assert str(error) == "[INPUT_DTYPE] input 'x' is float64\n  -> convert it"
 
 
+def test_what_a_model_asks_for_in_vain_is_listed_within_bounds():
+    def listed(*lines):
+        entries = [{"op": line} for line in lines]
+        return dovetail.UnsupportedModelError.listing("m.onnx", entries, lines, hint="export it anew")
+
+    assert str(listed("Det, node 'a'")) == (
+        "[MODEL_UNSUPPORTED] m.onnx asks for 1 thing that dovetail does not have:\n  Det, node 'a'\n  -> export it anew"
+    )
+    error = listed("x" * 400, "y" * 401, *"abc")
+    assert "asks for 5 things" in error.message
+    assert error.message.split("\n")[1:] == [f"  {line}" for line in ("x" * 400, "y" * 397 + "...", *"abc")]
+    assert error.details["unsupported"][1] == {"op": "y" * 401}
+    many, long = listed(*["z"] * 150).message.split("\n"), listed(*["z" * 400] * 50).message.split("\n")
+    assert (len(many), len(long)) == (102, 27)
+    assert (many[-1], long[-1]) == tuple(f"  and {left} more, all in details['unsupported']" for left in (50, 25))
+
+
 def test_very_long_messages_are_cut():
     error = dovetail.GraphError("shape " + "1, " * 100_000, hint="check it", layer="stem")
     assert len(str(error)) < 20_000

@@ -6,8 +6,10 @@ string) and the bare facts as `details`, so that programs branch on data and peo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import Any, Self
 
 
 class ErrorCode(StrEnum):
@@ -74,6 +76,9 @@ def shown_argument(value: object) -> str:
 _LONGEST = 12_000
 """Characters of a message; names, shapes and values in it may be as long as a file wants."""
 
+_MOST_LINES, _LONGEST_LINE, _MOST_LISTED = 100, 400, 10_000
+"""Of a list in one: lines, and characters of a line and of all."""
+
 
 class DovetailError(Exception):
     """Base of all errors of dovetail.
@@ -131,6 +136,30 @@ class UnsupportedModelError(ModelError):
     """
 
     default_code = ErrorCode.MODEL_UNSUPPORTED
+
+    @classmethod
+    def listing(cls, origin: str, entries: Sequence[Mapping[str, object]], lines: Iterable[str], *, hint: str) -> Self:
+        """Build the one error of all that a model file asks for in vain.
+
+        Args:
+            origin: The file.
+            entries: All of it, as `details["unsupported"]` has it.
+            lines: The same in words, as long as a file wants: what is too much is cut.
+            hint: The next step.
+        """
+        shown: list[str] = []
+        left = _MOST_LISTED
+        for line in islice(lines, _MOST_LINES):
+            cut = line if len(line) <= _LONGEST_LINE else f"{line[: _LONGEST_LINE - 3]}..."
+            left -= len(cut)
+            if left < 0:
+                break
+            shown.append(f"\n  {cut}")
+        if len(entries) > len(shown):
+            shown.append(f"\n  and {len(entries) - len(shown)} more, all in details['unsupported']")
+        count = f"{len(entries)} thing{'s' if len(entries) > 1 else ''}"
+        message = f"{origin} asks for {count} that dovetail does not have:{''.join(shown)}"
+        return cls(message, hint=hint, unsupported=list(entries))
 
 
 class LimitError(ModelError):
