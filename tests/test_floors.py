@@ -72,6 +72,7 @@ FOR_THE_SDK = (
     "dovetail.optimizer.placement",
     "dovetail.optimizer.tuned_choices",
     "dovetail.runtime",
+    "dovetail.runtime.plan_snapshot",
     "dovetail.runtime.workload",
 )
 """What the project's own tools look at beyond that."""

@@ -35,13 +35,15 @@ from dovetail.discovery.manifest import manifest_of
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import IN_PROCESS, BackendRow, default_registry
 from dovetail.graph.graph import Graph
-from dovetail.optimizer import build_options
+from dovetail.optimizer import CompileRequest, NetworkSource, build_options
 from dovetail.optimizer.assignment import is_workload
 
 from .endings import BudgetExhausted, ConformanceFailure, Event
 from .judging import Rule, rule_of
 
 if TYPE_CHECKING:
+    from dovetail.runtime.plan_snapshot import PlanSnapshots, Snapshot
+
     from .cases import Operator
 
 SEED = 0
@@ -305,6 +307,7 @@ class Subject:
         fallback: bool = False,
         runtime: Runtime | None = None,
         threads: int | None = None,
+        snapshots: PlanSnapshots | None = None,
         **keywords: Any,
     ) -> LoadedNetwork:
         """Load a network with this backend first, in a private runtime.
@@ -316,13 +319,24 @@ class Subject:
             fallback: Let layers fall back to `extra_backends`.
             runtime: Another than the check's own.
             threads: At most this many of the runtime's threads.
+            snapshots: Where its plans are kept.
             keywords: Further arguments of `dovetail.optimize`.
 
         Raises:
             DovetailError: Whatever loading reports.
         """
         arguments = self._arguments(extra_backends, {"passes": passes, "fallback": fallback, **keywords})
-        return (runtime or self._own_runtime).load(network, threads=threads, optimize=arguments)  # type: ignore[arg-type]  # a Graph has all that is used
+        used = runtime or self._own_runtime
+        return used.load(network, threads=threads, optimize=arguments, snapshots=snapshots)  # type: ignore[arg-type]  # a Graph has all that is used
+
+    def restore(self, snapshot: Snapshot, source: NetworkSource, snapshots: PlanSnapshots) -> LoadedNetwork:
+        """Load a network from what was written down when this backend loaded it alone.
+
+        Raises:
+            DovetailError: Whatever restoring reports.
+        """
+        asked = CompileRequest.of(self._arguments((), {"fallback": False}))
+        return self._own_runtime.restore(snapshot, source, snapshots, optimize=asked)
 
     def optimize(self, network: Graph, **keywords: Any) -> OptimizedNetwork:
         """Optimize a network for this backend alone; `keywords` are further arguments of that."""
