@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -481,3 +482,82 @@ def test_further_sizes_write_little(tmp_path: Path, keeping: Path, monkeypatch: 
             image = RANDOM.standard_normal((n, 3, 6, 6)).astype(np.float32)
             np.testing.assert_allclose(run(net, image), expected(image=image), rtol=1e-4, atol=1e-6)
     assert len(list(keeping.iterdir())) == 2  # what is told of the network, and the plan for one set of sizes
+
+
+def _replace(model: Path, network: onnx.ModelProto) -> None:
+    written(model.with_suffix(".new.onnx"), network).replace(model)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda model: model.unlink(), lambda model: _replace(model, convolutional(OTHER, batch="N"))]
+)
+@pytest.mark.parametrize("is_external", [False, True])
+def test_a_network_of_open_sizes_outlives_its_file(
+    tmp_path: Path, parsed: list[str], change: Callable[[Path], None], is_external: bool
+) -> None:
+    model = tmp_path / "model.onnx"
+    external = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 64} if is_external else {}
+    onnx.save(convolutional(batch="N"), model, **external)
+    for _ in range(2):
+        net = dovetail.load(model, ["CpuAcc", "CpuRef"])
+        np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
+    assert len(parsed) == 1
+    change(model)
+    for n in (3, 4):
+        image = RANDOM.standard_normal((n, 3, 6, 6)).astype(np.float32)
+        np.testing.assert_allclose(run(net, image), expected(image=image), rtol=1e-4, atol=1e-6)
+    assert net.outputs[0].shape == ("N", 10)
+    assert len(parsed) == 2
+
+
+def test_a_file_that_was_written_over_is_missed(tmp_path: Path) -> None:
+    model = written(tmp_path / "model.onnx", convolutional(batch="N"))
+    for _ in range(2):
+        net = dovetail.load(model)
+        run(net)
+    with model.open("r+b") as file:
+        file.write(b"other")
+    with pytest.raises(ModelError) as raised:
+        run(net, np.concatenate([IMAGE, IMAGE]))
+    assert raised.value.code == ErrorCode.MODEL_NOT_FOUND
+
+
+def test_files_are_held_as_long_as_the_network(tmp_path: Path) -> None:
+    model = written(tmp_path / "model.onnx", convolutional(batch="N"))
+    dovetail.load(model).unload()
+
+    def held() -> int:
+        return sum(os.path.realpath(one) == str(model) for one in Path("/proc/self/fd").iterdir())
+
+    nets = [dovetail.load(model) for _ in range(5)]
+    for net in nets:
+        np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
+    assert held() == 5
+    del net, nets
+    gc.collect()
+    assert held() == 0
+
+
+def test_what_was_installed_after_it_was_imported_keeps_no_plan(
+    model: Path, keeping: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = max(path.stat().st_ctime_ns for path in Path(dovetail.__file__).parent.rglob("*.py"))
+    monkeypatch.setattr(dovetail, "IMPORTED_NS", newest)
+    snapshots._installed.cache_clear()
+    with dovetail.load(model, "CpuRef"):
+        pass
+    assert not keeping.exists()
+    monkeypatch.undo()
+    snapshots._installed.cache_clear()
+
+
+def test_sizes_from_a_plan_share_what_is_read_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshots, "_OF_SIZES", 0)
+    model = written(tmp_path / "model.onnx", convolutional(batch="N"))
+    held = []
+    for _ in range(2):
+        net = dovetail.load(model, ["CpuAcc", "CpuRef"])
+        for n in (1, 2, 3, 4):
+            run(net, RANDOM.standard_normal((n, 3, 6, 6)).astype(np.float32))
+        held.append(net.memory.constant_bytes)
+    assert held[1] <= 2 * held[0]

@@ -6,8 +6,12 @@ parser and no compiled extension, and works before the extensions are built.
 
 from __future__ import annotations
 
+import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+IMPORTED_NS = time.time_ns()
+"""When this process began to use what is installed; what was installed later it may not have."""
 
 if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table below
     from .contract.abi_version import get_include as get_include

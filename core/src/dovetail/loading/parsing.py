@@ -17,6 +17,7 @@ from ..ground.close_names import close_names
 from ..ground.errors import DovetailError, ErrorCode, ModelError, OptionError
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import Limits, limited
+from .held_files import HeldFiles, stamp_of
 
 if TYPE_CHECKING:
     from ..layers.network import Network
@@ -92,6 +93,7 @@ class ModelSource:
         self.place = _absolute(self._path)
         self.stamps: dict[str, Any] = {}
         self.is_read_alone = True
+        self._held: HeldFiles | None = None
 
     @property
     def suffix(self) -> str:
@@ -100,17 +102,17 @@ class ModelSource:
 
     def stamp(self) -> tuple[int, ...] | None:
         """Tell one state of the file from another; None if it is no file."""
-        return _stamp(self.place)
+        return stamp_of(self.place)
 
     def is_unchanged(self, stamps: Mapping[str, Any]) -> bool:
         """Tell whether files are as they were."""
-        return all(stamp is not None and _stamp(file) == stamp for file, stamp in stamps.items())
+        return all(stamp is not None and stamp_of(file) == stamp for file, stamp in stamps.items())
 
     def parse(self) -> Network:
         """Read it; raises what `parse` raises."""
-        before = _stamp(self.place)
+        before = stamp_of(self.place)
         network = parse(self._path)
-        self.stamps = {_absolute(file): _stamp(file) for file in network.files} | {self.place: before}
+        self.stamps = {_absolute(file): stamp_of(file) for file in network.files} | {self.place: before}
         self.is_read_alone = bool(network.files) and not network.is_read_with_others
         return network
 
@@ -123,6 +125,8 @@ class ModelSource:
         """
         for file, stamp in self.stamps.items():
             if not self.is_unchanged({file: stamp}):
+                if self._held is not None and self._held.is_whole():
+                    return self._parse_held(self._held)
                 raise ModelError(
                     f"{file!r} was removed or changed after model {self._path!r} was loaded",
                     code=ErrorCode.MODEL_NOT_FOUND,
@@ -132,14 +136,15 @@ class ModelSource:
         with limited(self._limits, joining=True):
             return parse(self.place)
 
+    def hold(self) -> None:
+        """Hold its files, so that `parse_again` reads them even if others took their places."""
+        self._held = HeldFiles(self.stamps)
 
-def _stamp(file: str) -> tuple[int, ...] | None:
-    """Tell one state of a file from another; None if it is not there."""
-    try:
-        found = os.stat(file)
-    except (OSError, ValueError):  # a path that no file can have
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    def _parse_held(self, held: HeldFiles) -> Network:
+        import tempfile
+
+        with tempfile.TemporaryDirectory(prefix="dovetail-") as folder, limited(self._limits, joining=True):
+            return parse(held.copy(self.place, folder))
 
 
 def _absolute(file: str) -> str:

@@ -78,7 +78,10 @@ def snapshots_of(source: ModelSource, request: CompileRequest, threads: int | No
         modules = [_module(PARSERS, source.suffix), *(_module(BACKENDS, str(one.id)) for one in _requests(request))]
     except LookupError:
         return None
-    facts = repr((source.place, stamp, asked, min(threads or most, most), _installed(tuple(modules)), _tuned()))
+    installed = _installed(tuple(modules))
+    if installed is None:
+        return None
+    facts = repr((source.place, stamp, asked, min(threads or most, most), installed, _tuned()))
     return ModelSnapshots(source, request, facts)
 
 
@@ -109,6 +112,8 @@ class ModelSnapshots:
         source = NetworkSource.unread(facts.name, facts.states, self._source.parse_again)
         asked = self._request
         try:
+            if snapshot.symbols is None:
+                self._source.hold()  # it is read at the first sizes of which there is no plan
             return runtime.restore(snapshot, source, self, threads=threads, optimize=asked, plan_cache_bytes=plan_cache_bytes)
         except Exception as error:  # whatever came of what lay there
             if is_of_host(error) or isinstance(error, MemoryError | LimitError | OptionError):
@@ -128,7 +133,7 @@ class ModelSnapshots:
         except OSError as error:
             _log.info("plan %s cannot be read: %s", name, error)
             return None
-        if snapshot is None or (snapshot.symbols or {}) != (symbols or {}):
+        if snapshot is None or (symbols is not None and snapshot.symbols != symbols) or (symbols is None and snapshot.symbols):
             return None
         return snapshot if self._source.is_unchanged(snapshot.facts.files) else None
 
@@ -236,24 +241,20 @@ def _module(group: str, name: str) -> str:
     return found[0].value.partition(":")[0].partition(".")[0]
 
 
-def _stamps(module: str) -> tuple[Any, ...]:
-    """Return what tells one installation of a package from another."""
-    try:
-        return tuple(files_of_module(module, module).stamps())
-    except DovetailError:
-        return (module, time.time_ns())
-
-
 @cache
-def _installed(modules: tuple[str, ...]) -> str:
-    """Return a checksum of what tells one installation, on one machine, from another."""
-    facts = (
-        sys.version,
-        sys.executable,
-        sys.modules["numpy"].__version__,
-        *(_stamps(module) for module in (__name__.partition(".")[0], *modules)),
-        *_machine(),
-    )
+def _installed(modules: tuple[str, ...]) -> str | None:
+    """Return a checksum of what tells one installation, on one machine, from another.
+
+    None if it cannot be told, or changed since this process began to import it.
+    """
+    core = __name__.partition(".")[0]
+    try:
+        stamps = [files_of_module(module, module).stamps() for module in (core, *modules)]
+    except DovetailError:
+        return None
+    if any(changed_ns >= sys.modules[core].IMPORTED_NS for files in stamps for _, _, _, changed_ns, _ in files):
+        return None
+    facts = sys.version, sys.executable, sys.modules["numpy"].__version__, stamps, _machine()
     text = repr(facts).encode("utf-8", "surrogateescape")
     return f"{zlib.crc32(text):08x}{zlib.adler32(text):08x}{len(text):x}"  # hashlib would load OpenSSL
 

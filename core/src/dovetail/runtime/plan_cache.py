@@ -28,14 +28,18 @@ class Planned:
         plan: The plan.
         optimized: What it was made of; a function where that is made when somebody asks.
         consumed: Whether backends consumed the weights.
+        held: Bytes of memory that the plan lives in.
 
     Attributes:
         nbytes: What nobody else of the network holds.
     """
 
-    def __init__(self, plan: Plan, optimized: OptimizedNetwork | Callable[[], OptimizedNetwork], *, consumed: bool) -> None:
+    def __init__(
+        self, plan: Plan, optimized: OptimizedNetwork | Callable[[], OptimizedNetwork], *, consumed: bool, held: int = 0
+    ) -> None:
         self.plan = plan
         self.consumed = consumed
+        self.held = held
         self.nbytes = 0
         self._optimized = optimized
 
@@ -98,7 +102,7 @@ class PlanCache:
         self._readers.update(constants.keys())
         workloads = planned.plan.workloads
         private = sum(one.private_bytes for one in workloads if one is not None)
-        planned.nbytes = own + private + STEP_BYTES * len(workloads)
+        planned.nbytes = max(own + private, planned.held) + STEP_BYTES * len(workloads)
         others = dict(self._planned)
         excess = sum(other.nbytes for other in others.values()) - self.limit
         for other_key, other in sorted(others.items(), key=lambda item: item[1].plan.used):

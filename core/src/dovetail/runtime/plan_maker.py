@@ -109,7 +109,7 @@ class PlanMaker:
                 spare_arenas=self.spare_arenas,
             )
         self._tell(snapshot.facts.told)
-        return Planned(plan, lambda: complete(self._optimize(symbols, {})), consumed=False)
+        return Planned(plan, lambda: complete(self._optimize(symbols, {})), consumed=False, held=snapshot.nbytes)
 
     def build(self, optimized: OptimizedNetwork, values: Mapping[str, Array], *, consumes: bool) -> Planned:
         """Plan; a part that its backend cannot compile is placed anew, until there is none."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import mmap
 import pickle
 import struct
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 _ALIGNMENT = 64
 _HEAD = struct.Struct("<16sQQQQQ8x")
 _MAGIC = b"dovetail plan 2\n"
+_MAPPED = 256 << 10
+"""Bytes of a file from which on it is mapped. Python holds a file open that is."""
 
 Restore = Callable[[str, memoryview | Layer], Any]
 """Given (backend, snapshot of a workload or the layer it is made of), returns the workload."""
@@ -330,9 +333,7 @@ def read(file: Any, nbytes: int, key: str) -> Snapshot | None:
     """
     if nbytes < _HEAD.size or nbytes % _ALIGNMENT:
         return None
-    # Pages that nobody writes to are those of the system's own cache. Like byte code and libraries,
-    # these files are replaced and removed, but never written to.
-    memory = memoryview(mmap.mmap(file.fileno(), nbytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE))
+    memory = memoryview(_mapped(file, nbytes))
     magic, whole, known, length, begin, total = _HEAD.unpack_from(memory, 0)
     end = _HEAD.size + known
     if magic != _MAGIC or whole != nbytes or begin != _rounded(end + length) or begin > nbytes or total != _sum(memory):
@@ -341,6 +342,18 @@ def read(file: Any, nbytes: int, key: str) -> Snapshot | None:
         return None
     facts, plan = pickle.loads(memory[end : end + length])
     return Snapshot(facts, plan, memory[begin:])
+
+
+def _mapped(file: Any, nbytes: int) -> mmap.mmap:
+    """Return what a file holds as memory that begins a page, and may be written to."""
+    if nbytes < _MAPPED:
+        memory = mmap.mmap(-1, nbytes)
+        file.readinto(memory)
+        return memory
+    # Pages that nobody writes to are those of the system's own cache. Like byte code and libraries,
+    # these files are replaced and removed, but never written to.
+    untracked: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}  # it would hold the file open
+    return mmap.mmap(file.fileno(), nbytes, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE, **untracked)
 
 
 def _is_plain(parts: PlanParts, factories: Mapping[BackendKey, Factory]) -> bool:

@@ -152,11 +152,12 @@ class Runtime:
         plan_cache_bytes = self._checked(threads, plan_cache_bytes)
         facts, threads = snapshot.facts, min(threads or self.threads, self.threads)
         request = optimize.replaced(progress=None, limits=None, threads=threads)
+        shared = _shared_constants() if snapshot.symbols is None else None
 
         def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
             if snapshot.symbols is None:
                 source.keep()  # each set of sizes is planned from the network, weights included
-            return compile_network(source, request.replaced(shapes={**request.shapes, **shapes}, values=values))
+            return compile_network(source, request.replaced(shapes={**request.shapes, **shapes}, values=values), shared)
 
         def outputs() -> tuple[TensorSpec, ...] | None:
             return _open_outputs(source, {})() if facts.outputs is None else facts.outputs
