@@ -481,7 +481,7 @@ def test_further_sizes_write_little(tmp_path: Path, keeping: Path, monkeypatch: 
         for n in (1, 3, 4):
             image = RANDOM.standard_normal((n, 3, 6, 6)).astype(np.float32)
             np.testing.assert_allclose(run(net, image), expected(image=image), rtol=1e-4, atol=1e-6)
-    assert len(list(keeping.iterdir())) == 2  # what is told of the network, and the plan for one set of sizes
+    assert len(list(keeping.iterdir())) == 1  # what is told of the network, with the plan for one set of sizes
 
 
 def _replace(model: Path, network: onnx.ModelProto) -> None:
@@ -561,3 +561,18 @@ def test_sizes_from_a_plan_share_what_is_read_for_others(tmp_path: Path, monkeyp
             run(net, RANDOM.standard_normal((n, 3, 6, 6)).astype(np.float32))
         held.append(net.memory.constant_bytes)
     assert held[1] <= 2 * held[0]
+
+
+def test_the_sizes_met_first_lie_with_what_is_told_of_the_network(tmp_path: Path, keeping: Path, parsed: list[str]) -> None:
+    model = written(tmp_path / "model.onnx", convolutional(batch="N"))
+    images = {n: RANDOM.standard_normal((n, 3, 6, 6)).astype(np.float32) for n in (1, 2, 3)}
+    for order in ((2, 1), (1, 2), (2, 1, 2), (1,)):
+        with dovetail.load(model, plan_cache_bytes=0) as net:  # it holds one plan
+            for n in order:
+                np.testing.assert_allclose(run(net, images[n]), expected(image=images[n]), rtol=1e-4, atol=1e-6)
+        assert len(list(keeping.iterdir())) == 2
+    assert len(parsed) == 1
+    with dovetail.load(model) as net:
+        np.testing.assert_allclose(run(net, images[3]), expected(image=images[3]), rtol=1e-4, atol=1e-6)
+    assert len(list(keeping.iterdir())) == 3
+    assert len(parsed) == 2

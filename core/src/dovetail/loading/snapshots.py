@@ -100,6 +100,8 @@ class ModelSnapshots:
         self._facts = facts
         self._began = time.time_ns()
         self._largest = _LARGEST
+        self._ready: Snapshot | None = None
+        self._is_bare = False  # what is told of open sizes was written without a plan
         self._kept = KeptFiles("plans", lambda problem: _log.info("plans are not kept: %s", problem))
         self._backends: dict[str, Assigned] | None = None
 
@@ -109,10 +111,11 @@ class ModelSnapshots:
         if snapshot is None:
             return None
         facts, self._source.stamps = snapshot.facts, dict(snapshot.facts.files)
+        self._is_bare, self._ready = snapshot.symbols is None, snapshot if snapshot.symbols else None
         source = NetworkSource.unread(facts.name, facts.states, self._source.parse_again)
         asked = self._request
         try:
-            if snapshot.symbols is None:
+            if facts.outputs is None:
                 self._source.hold()  # it is read at the first sizes of which there is no plan
             return runtime.restore(snapshot, source, self, threads=threads, optimize=asked, plan_cache_bytes=plan_cache_bytes)
         except Exception as error:  # whatever came of what lay there
@@ -122,8 +125,20 @@ class ModelSnapshots:
             return None
 
     def find(self, symbols: Mapping[str, int] | None = None) -> Snapshot | None:
-        """Return the plan for these sizes; without sizes what is told of the network."""
-        name = self._name(symbols)
+        """Return the plan for these sizes; without sizes what is told of the network.
+
+        What is told of a network of open sizes lies with the plan for the sizes that were met
+        first, so that one file is read for most.
+        """
+        ready, self._ready = self._ready, None
+        if ready is not None and ready.symbols == symbols:
+            return ready
+        found = self._found(self._name(symbols))
+        if symbols and found is None:
+            found = self._found(self._name(None))
+        return None if symbols is not None and found is not None and found.symbols != symbols else found
+
+    def _found(self, name: str) -> Snapshot | None:
         try:
             with self._kept.opened(name) as file:
                 if file is None:
@@ -133,9 +148,7 @@ class ModelSnapshots:
         except OSError as error:
             _log.info("plan %s cannot be read: %s", name, error)
             return None
-        if snapshot is None or (symbols is not None and snapshot.symbols != symbols) or (symbols is None and snapshot.symbols):
-            return None
-        return snapshot if self._source.is_unchanged(snapshot.facts.files) else None
+        return snapshot if snapshot is not None and self._source.is_unchanged(snapshot.facts.files) else None
 
     def backend(self, name: str) -> Assigned:
         """Return the backend of this name, of those that the user asked for."""
@@ -170,6 +183,7 @@ class ModelSnapshots:
         self, name: str, inputs: tuple[TensorSpec, ...], output_names: tuple[str, ...], states: Mapping[str, State]
     ) -> None:
         """Write down what is told of a network whose sizes are open."""
+        self._is_bare = True
         self._write(None, NetworkFacts(name, inputs, None, output_names, states, self._source.stamps))
 
     def _write(self, symbols: Mapping[str, int] | None, facts: NetworkFacts, *plan: Any) -> None:
@@ -179,8 +193,10 @@ class ModelSnapshots:
             return
         try:
             content = written(self._facts, facts, symbols or {}, *plan, largest=self._largest)
-            if content is not None and self._kept.write(self._name(symbols), content, lasting=False):
+            name = self._name(None if self._is_bare else symbols)
+            if content is not None and self._kept.write(name, content, lasting=False):
                 self._kept.shrink(_ALL)
+                self._is_bare = self._is_bare and not symbols
                 if symbols:
                     self._largest = min(self._largest, _OF_SIZES + len(content)) - len(content)
         except Exception as error:  # such as a descriptor that cannot be pickled; the network runs without

@@ -51,7 +51,8 @@ class NetworkFacts(NamedTuple):
     Attributes:
         name: Of the network.
         inputs: What the caller hands in; symbols where sizes are open.
-        outputs: What the caller gets back; None where that is worked out when it is asked for.
+        outputs: What the caller gets back; None where sizes are open, and that is worked out when
+            it is asked for.
         output_names: The names of these.
         states: What the network remembers.
         files: What each file that it was read from looked like, by path.

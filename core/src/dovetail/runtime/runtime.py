@@ -138,7 +138,8 @@ class Runtime:
         """Make a network ready to run that an earlier process wrote down.
 
         Args:
-            snapshot: Of the network, with its plan unless sizes are open.
+            snapshot: Of the network, with its plan unless sizes are open. Then `snapshots` is asked
+                for each plan, also for one that this has.
             source: Where the network itself comes from, should somebody ask for it.
             snapshots: Where its other plans are.
             threads: As for `load`.
@@ -152,12 +153,15 @@ class Runtime:
         plan_cache_bytes = self._checked(threads, plan_cache_bytes)
         facts, threads = snapshot.facts, min(threads or self.threads, self.threads)
         request = optimize.replaced(progress=None, limits=None, threads=threads)
-        shared = _shared_constants() if snapshot.symbols is None else None
+        is_open = facts.outputs is None
+        shared: list[SharedConstants] = []  # there is none before somebody asks: importing it takes as long as a small load
 
         def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
-            if snapshot.symbols is None:
+            if is_open:
                 source.keep()  # each set of sizes is planned from the network, weights included
-            return compile_network(source, request.replaced(shapes={**request.shapes, **shapes}, values=values), shared)
+                shared[:] = shared or [_shared_constants()]
+            asked = request.replaced(shapes={**request.shapes, **shapes}, values=values)
+            return compile_network(source, asked, shared[0] if shared else None)
 
         def outputs() -> tuple[TensorSpec, ...] | None:
             return _open_outputs(source, {})() if facts.outputs is None else facts.outputs
@@ -178,7 +182,7 @@ class Runtime:
                 plan_cache_bytes=plan_cache_bytes,
                 snapshots=snapshots,
             )
-            if snapshot.symbols is not None:
+            if not is_open:
                 loaded.restore(snapshot)
         return self._take(loaded, facts.states)
 
