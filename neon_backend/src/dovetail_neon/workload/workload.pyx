@@ -30,11 +30,12 @@ from dovetail.ground.pieces import put
 cdef enum:
     MAX_TENSORS = 64
     LINE = 64                   # bytes
-    # Nanoseconds. Handing out work costs about one microsecond, and what another core wrote arrives
-    # from there at some 10 GB/s: a shorter loop gains little, loses as often, and stays on one
-    # thread.
-    WORTH_SHARING = 3_500
-    MIN_CHUNK = 1_500
+    # Nanoseconds. Handing work to a thread that waits for it, and hearing that it is done, takes
+    # 0.3 microseconds on neighbouring cores and one on distant ones, and what another core wrote
+    # arrives from there at some 10 GB/s: a shorter loop gains little, loses as often, and stays on
+    # one thread.
+    WORTH_SHARING = 1_500
+    MIN_CHUNK = 700
     LONGEST_CHUNK = 2_000_000   # a run is stopped between chunks
     LONGER_CHUNKS = 4           # of that, where several threads share a loop
     CHUNKS_PER_WORKER = 8       # so that a thread that is held up can be helped
@@ -48,6 +49,7 @@ cdef int64_t grain_of(const acc_phase *phase, int32_t workers) noexcept nogil:
     cdef int64_t chunks = min(phase.most // workers, phase.per_worker), parts = 1, share
     if phase.most <= 1:
         return phase.range
+    workers = <int32_t>min(<int64_t>workers, phase.most)
     share = min((phase.range + workers - 1) // workers, LONGER_CHUNKS * phase.alone * max(chunks, <int64_t>1))
     if share <= chunks:
         return 1
@@ -60,9 +62,11 @@ cdef int64_t grain_of(const acc_phase *phase, int32_t workers) noexcept nogil:
 cdef int64_t chunks_of(double nanoseconds, double each, int64_t most) noexcept:
     """Return how many chunks of `each` nanoseconds a loop is cut into, limited by `most`.
 
-    There are more where a run could otherwise not be stopped between them in time.
+    There are more where a run could otherwise not be stopped between them in time, and two at least
+    where it is worth sharing.
     """
-    return <int64_t>min(max(min(nanoseconds / each, <double>most), nanoseconds / LONGEST_CHUNK, 1.0), 65536.0)
+    cdef double least = 1.0 if nanoseconds < WORTH_SHARING else 2.0
+    return <int64_t>min(max(min(nanoseconds / each, <double>most), nanoseconds / LONGEST_CHUNK, least), 65536.0)
 
 
 cdef int run_phases(const acc_state *state, const dovetail_call *call, acc_job *job) noexcept nogil:
