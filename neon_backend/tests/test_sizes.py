@@ -82,7 +82,7 @@ def picture(batch, height, width):
 
 def packed(net):
     """Return the packed constants of a network."""
-    (factory,) = net._factories.values()
+    (factory,) = net._maker.factories.values()
     return factory.workloads._kernels.constants
 
 
