@@ -52,6 +52,7 @@ template <typename Unit, typename Rounds> struct ByteGroups : Unit {
     typedef acc_quantized_depthwise Layer;
     typedef GroupBytes Results;
     static INLINE_MEMBER const acc_quantized_depthwise &shape(const Layer &layer) { return layer; }
+    static INLINE_MEMBER void store_first(Byte *at, GroupBytes x, int64_t count) { ACC_ISA::store_first(at, x, count); }
 
     /* From the sums of a group to its results; `first`: where its filters begin in tables. */
     struct Finish {
@@ -72,9 +73,11 @@ template <typename Unit, typename Rounds> struct ByteGroups : Unit {
     };
 };
 
-/* `count` groups of each row, from group `first` on; of the last, `last_count` are results. */
-template <typename Groups, int rows, int count>
-static void make_groups(const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, int64_t first, int64_t last_count) {
+/* `count` groups of each row, from group `first` on. Unless all are `whole`, `each` are results of a
+ * group, of the last one `last_count`. */
+template <typename Groups, int rows, int count, bool whole>
+static void make_groups(
+    const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, int64_t first, int64_t each, int64_t last_count) {
     const acc_quantized_depthwise &w = *g.self;
     const Integers *at = g.stacked + first * g.apart;
     Integers sum[rows][count][GROUP_VECTORS];
@@ -105,10 +108,10 @@ static void make_groups(const GroupRow<typename Groups::Element> &g, const typen
         for (int p = 0; p < count; p++) {
             const typename Groups::Results results = finish(g.from, sum[r][p]);
             typename Groups::Element *out = g.out + r * g.out_row + (first + p) * g.out_apart;
-            if (p < count - 1 || last_count == GROUP)
+            if (whole || (p < count - 1 ? each : last_count) == GROUP)
                 __builtin_memcpy(out, &results, sizeof(results));
             else
-                __builtin_memcpy(out, &results, (size_t)last_count * sizeof(*out));
+                Groups::store_first(out, results, p < count - 1 ? each : last_count);
         }
 }
 
@@ -117,11 +120,14 @@ template <typename Groups, int rows>
 static void make_row(const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, int64_t groups, int64_t each, int64_t last_count) {
     constexpr int most = side_by_side(rows);
     int64_t first = 0;
-    if (each == GROUP)
-        for (; first + most < groups && !g.self->polls; first += most) make_groups<Groups, rows, most>(g, finish, first, GROUP);
+    for (; first + most <= groups && !g.self->polls; first += most)
+        if (each == GROUP && (first + most < groups || last_count == GROUP))
+            make_groups<Groups, rows, most, true>(g, finish, first, GROUP, GROUP);
+        else
+            make_groups<Groups, rows, most, false>(g, finish, first, each, first + most == groups ? last_count : each);
     for (; first < groups; first++) {
         if (g.self->polls && acc_stopped(g.job)) return;
-        make_groups<Groups, rows, 1>(g, finish, first, first == groups - 1 ? last_count : each);
+        make_groups<Groups, rows, 1, false>(g, finish, first, each, first == groups - 1 ? last_count : each);
     }
 }
 

@@ -57,13 +57,10 @@ struct NearRounding {
 
 /* Write the first `count` bytes of a block. */
 INLINE void store_block(Byte *at, const Integers (&x)[BLOCK_VECTORS], int count) {
-    if (count == BLOCK) {
+    if (count == BLOCK)
         store_bytes(at, x);
-        return;
-    }
-    Byte whole[BLOCK];
-    store_bytes(whole, x);
-    for (int i = 0; i < count; i++) at[i] = whole[i];
+    else
+        store_first(at, x, count);
 }
 
 } // namespace dovetail_acc::ACC_ISA

@@ -239,6 +239,9 @@ struct ShortGroups : Halves {
         int16_t elements[GROUP];
     };
     static INLINE_MEMBER const acc_quantized_depthwise &shape(const Layer &layer) { return layer.depthwise; }
+    static INLINE_MEMBER void store_first(int16_t *at, const Results &x, int64_t count) {
+        __builtin_memcpy(at, &x, (size_t)count * sizeof(*at));
+    }
     static INLINE_MEMBER void stack(const int16_t *const (&rows)[DEPTH], Integers (&x)[GROUP_VECTORS]) { stack_shorts(rows, x); }
 
     /* From the sums of a group to its results; `first`: where its filters begin in tables. */

@@ -8,6 +8,13 @@ INLINE void store_bytes(Byte *at, const Integers (&x)[BLOCK_VECTORS]) {
     _mm_storeu_si128((__m128i *)at, _mm512_cvtepi32_epi8((__m512i)x[0]));
 }
 
+INLINE void store_first(Byte *at, GroupBytes x, int64_t count) {
+    _mm512_mask_storeu_epi8(at, ((__mmask64)1 << count) - 1, (__m512i)x);
+}
+INLINE void store_first(Byte *at, const Integers (&x)[BLOCK_VECTORS], int64_t count) {
+    _mm_mask_storeu_epi8(at, (__mmask16)((1u << count) - 1), _mm512_cvtepi32_epi8((__m512i)x[0]));
+}
+
 template <int bytes, int count> INLINE void store_parts(GroupBytes x, Byte *const (&at)[GROUP / bytes]) {
     const __m512i y = (__m512i)x;
     if (bytes == 64)

@@ -6,6 +6,8 @@
  *                               whichever the instructions multiply; and GROUP of them
  *   load_bytes                  LANES of them, as integers of 32 bits
  *   store_bytes                 the low bytes of BLOCK integers
+ *   store_first(at, x, count)   less than all of these low bytes, or of a group; memory beyond is
+ *                               left as it is
  *   low_bytes                   of GROUP integers, as stacks hold them
  *   saturated                   GROUP integers, each the nearest byte, as stacks hold them
  *   in_order                    the same bytes, first those of the first vector
@@ -54,6 +56,15 @@ INLINE Integers load_integers(const void *at) { return load_as<Integers>(at); }
 #include "dovetail_neon/vectors/neon_bytes.h"
 #else
 #include "dovetail_neon/vectors/scalar_bytes.h"
+#endif
+
+#if ACC_IS != 1
+INLINE void store_first(Byte *at, GroupBytes x, int64_t count) { __builtin_memcpy(at, &x, (uint64_t)count); }
+INLINE void store_first(Byte *at, const Integers (&x)[BLOCK_VECTORS], int64_t count) {
+    Byte whole[BLOCK];
+    store_bytes(whole, x);
+    for (int64_t i = 0; i < count; i++) at[i] = whole[i];
+}
 #endif
 
 constexpr bool SIGNED_BYTES = (Byte)-1 < 0;
