@@ -10,17 +10,25 @@ namespace dovetail_acc::ACC_ISA {
 /* Results of a row that are summed at once, where windows of so many rows share their stacks. */
 constexpr int side_by_side(int rows) { return (REGISTERS == 32 ? 4 : 2) / rows; }
 
+/* The rows of one stack of a window, from `at` on, which are `tap_step` elements apart. */
+template <typename Groups>
+INLINE void point_at_rows(const acc_quantized_depthwise &w, const typename Groups::Element *at, int64_t tap_step, int64_t stack,
+                          const typename Groups::Element *(&row)[Groups::DEPTH]) {
+    const int64_t rows = w.window.kernel_height + w.together - 1;
+#pragma GCC unroll 4
+    for (int i = 0; i < Groups::DEPTH; i++) {
+        const int64_t tap = stack * Groups::DEPTH + i;
+        row[i] = at + (tap < rows ? tap : 0) * tap_step;
+    }
+}
+
 /* For every pixel of a row from `at` on, and every stack of rows of the window: a group of each of
  * the rows. */
 template <typename Groups>
 static void stack_rows(const acc_quantized_depthwise &w, const typename Groups::Element *at, int64_t tap_step, int64_t pixels, Integers *stacked) {
-    const int64_t rows = w.window.kernel_height + w.together - 1;
     for (int64_t stack = 0; stack < w.stacks; stack++) {
         const typename Groups::Element *row[Groups::DEPTH];
-        for (int i = 0; i < Groups::DEPTH; i++) {
-            const int64_t tap = stack * Groups::DEPTH + i;
-            row[i] = at + (tap < rows ? tap : 0) * tap_step;
-        }
+        point_at_rows<Groups>(w, at, tap_step, stack, row);
         Integers *to = stacked + stack * GROUP_VECTORS;
         for (int64_t pixel = 0; pixel < pixels; pixel++, to += w.stacks * GROUP_VECTORS) {
             Integers x[GROUP_VECTORS];
@@ -73,6 +81,20 @@ template <typename Unit, typename Rounds> struct ByteGroups : Unit {
     };
 };
 
+/* Write what `count` groups side by side came to. */
+template <typename Groups, int count, bool whole>
+INLINE void finish_groups(const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, typename Groups::Element *out,
+                          const Integers (&sum)[count][GROUP_VECTORS], int64_t each, int64_t last_count) {
+#pragma GCC unroll 4
+    for (int p = 0; p < count; p++, out += g.out_apart) {
+        const typename Groups::Results results = finish(g.from, sum[p]);
+        if (whole || (p < count - 1 ? each : last_count) == GROUP)
+            __builtin_memcpy(out, &results, sizeof(results));
+        else
+            Groups::store_first(out, results, p < count - 1 ? each : last_count);
+    }
+}
+
 /* `count` groups of each row, from group `first` on. Unless all are `whole`, `each` are results of a
  * group, of the last one `last_count`. */
 template <typename Groups, int rows, int count, bool whole>
@@ -104,15 +126,44 @@ static void make_groups(
     }
 #pragma GCC unroll 2
     for (int r = 0; r < rows; r++)
+        finish_groups<Groups, count, whole>(g, finish, g.out + r * g.out_row + first * g.out_apart, sum[r], each, last_count);
+}
+
+/* The same of one row, of windows two pixels apart: most pixels are in one window alone, so that
+ * their stacks are made in registers. `at`: what the first window begins with, in rows that are
+ * `tap_step` elements apart. */
+template <typename Groups, int taps, int count, bool whole>
+static void make_apart(const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, const typename Groups::Element *at,
+                       int64_t tap_step, int64_t first, int64_t each, int64_t last_count) {
+    const acc_quantized_depthwise &w = *g.self;
+    Integers sum[count][GROUP_VECTORS];
 #pragma GCC unroll 4
-        for (int p = 0; p < count; p++) {
-            const typename Groups::Results results = finish(g.from, sum[r][p]);
-            typename Groups::Element *out = g.out + r * g.out_row + (first + p) * g.out_apart;
-            if (whole || (p < count - 1 ? each : last_count) == GROUP)
-                __builtin_memcpy(out, &results, sizeof(results));
-            else
-                Groups::store_first(out, results, p < count - 1 ? each : last_count);
+    for (int v = 0; v < GROUP_VECTORS; v++) {
+        const Integers start = finish.start(g.from + v * LANES);
+#pragma GCC unroll 4
+        for (int p = 0; p < count; p++) sum[p][v] = start;
+    }
+    const char *weights = g.weights;
+    for (int64_t stack = 0; stack < w.stacks; stack++, weights += taps * GROUP * 4) {
+        const typename Groups::Element *row[Groups::DEPTH];
+        point_at_rows<Groups>(w, at + 2 * first * w.step, tap_step, stack, row);
+#pragma GCC unroll 16
+        for (int column = 0; column < 2 * (count - 1) + taps; column++) {
+            Integers x[GROUP_VECTORS];
+            Groups::stack(row, x);
+#pragma GCC unroll 4
+            for (int p = 0; p < count; p++) {
+                const int tap = column - 2 * p;
+                if (tap < 0 || tap >= taps) continue;
+#pragma GCC unroll 4
+                for (int v = 0; v < GROUP_VECTORS; v++)
+                    sum[p][v] = Groups::dot(sum[p][v], load_integers(weights + (tap * GROUP_VECTORS + v) * LANES * 4), x[v]);
+            }
+#pragma GCC unroll 4
+            for (int i = 0; i < Groups::DEPTH; i++) row[i] += w.step;
         }
+    }
+    finish_groups<Groups, count, whole>(g, finish, g.out + first * g.out_apart, sum, each, last_count);
 }
 
 /* Groups of which each, or only the last one of the row, is cut short. */
@@ -131,6 +182,23 @@ static void make_row(const GroupRow<typename Groups::Element> &g, const typename
     }
 }
 
+/* A row of `make_apart`. */
+template <typename Groups, int taps>
+static void make_row_apart(const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, const typename Groups::Element *at,
+                           int64_t tap_step, int64_t groups, int64_t each) {
+    constexpr int most = side_by_side(1);
+    int64_t first = 0;
+    for (; first + most <= groups && !g.self->polls; first += most)
+        if (each == GROUP)
+            make_apart<Groups, taps, most, true>(g, finish, at, tap_step, first, each, each);
+        else
+            make_apart<Groups, taps, most, false>(g, finish, at, tap_step, first, each, each);
+    for (; first < groups; first++) {
+        if (g.self->polls && acc_stopped(g.job)) return;
+        make_apart<Groups, taps, 1, false>(g, finish, at, tap_step, first, each, each);
+    }
+}
+
 template <typename Groups> void make_rectangles(int64_t begin, int64_t end, int32_t worker, const acc_job *job) {
     typedef typename Groups::Element Element;
     const typename Groups::Layer &layer = *(const typename Groups::Layer *)job->parameters;
@@ -139,6 +207,8 @@ template <typename Groups> void make_rectangles(int64_t begin, int64_t end, int3
     Element *frame = (Element *)((char *)stacked + w.stacked_bytes);
     const typename Groups::Finish finish(layer);
     const int64_t chunks = w.row_bands * w.column_bands, period = w.period * w.step;
+    const bool apart = w.window.stride_x == 2 && w.window.dilation_x == 1 && w.together == 1
+                       && (w.window.kernel_width == 3 || w.window.kernel_width == 5);
     GroupRow<Element> g;
     g.self = &w, g.job = job, g.stacked = stacked;
     g.row_weights = w.stacks * w.window.kernel_width * GROUP * 4;
@@ -162,10 +232,18 @@ template <typename Groups> void make_rectangles(int64_t begin, int64_t end, int3
                 const int64_t groups = flat ? (run + period - 1) / period : part.columns, each = flat ? GROUP : lesser<int64_t>(GROUP, w.step - from);
                 const int64_t last_count = flat ? lesser<int64_t>(GROUP, run - (groups - 1) * period) : each;
                 const int64_t pixels = (groups - 1) * w.period * w.window.stride_x + (w.window.kernel_width - 1) * reach.tap_x + 1;
-                stack_rows<Groups>(w, frame + y * w.window.stride_y * pitch + from, reach.tap_y * pitch, pixels, stacked);
+                const Element *at = frame + y * w.window.stride_y * pitch + from;
                 g.weights = w.weights + phase * w.together * g.row_weights;
                 g.from = from;
                 g.out = out + y * g.out_row + from;
+                if (apart) {
+                    if (w.window.kernel_width == 3)
+                        make_row_apart<Groups, 3>(g, finish, at, reach.tap_y * pitch, groups, each);
+                    else
+                        make_row_apart<Groups, 5>(g, finish, at, reach.tap_y * pitch, groups, each);
+                    continue;
+                }
+                stack_rows<Groups>(w, at, reach.tap_y * pitch, pixels, stacked);
                 if (w.together == 2 && y + 1 < part.rows)
                     make_row<Groups, 2>(g, finish, groups, each, last_count);
                 else
