@@ -95,8 +95,8 @@ INLINE void finish_groups(const GroupRow<typename Groups::Element> &g, const typ
     }
 }
 
-/* `count` groups of each row, from group `first` on. Unless all are `whole`, `each` are results of a
- * group, of the last one `last_count`. */
+/* `count` groups of each row, from group `first` on. Unless all are `whole`, `each` are results of
+ * a group, of the last one `last_count`. */
 template <typename Groups, int rows, int count, bool whole>
 static void make_groups(
     const GroupRow<typename Groups::Element> &g, const typename Groups::Finish &finish, int64_t first, int64_t each, int64_t last_count) {
