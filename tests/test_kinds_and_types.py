@@ -38,6 +38,9 @@ PRODUCTS = ("conv", "depthwise", "transpose conv", "fully connected")
 REFUSED = {
     "conditional": "no backend meets it",
     "conv int8": "as all products of integers",
+    **dict.fromkeys(
+        ("quantized svdf", "quantized svdf without bias"), "what its result stands for is said by the slot, after the layer"
+    ),
     "pool ceil starting in padding": "averages of plain integers are computed of 16 bits alone",
 }
 """Kinds that `infer` takes and the reference does not compute, with the reason."""

@@ -47,6 +47,7 @@ ELSEWHERE = {
 # Kinds that ONNX has no operator for.
 UNSAID = {
     "dovetail.QuantizedLstm": "its LSTM is one of floats, whose states are not rounded",
+    "dovetail.QuantizedSvdf": "it has no filters over time in integers",
     "dovetail.DetectionPostProcess": "NonMaxSuppression gives as many positions as there happen to be",
 }
 

@@ -51,6 +51,7 @@ RARELY_FITTING: dict[type[Descriptor], tuple[tuple[Any, ...], ...]] = {
         *[((2, 2), *_BYTES)] * 3,
         *[((2,), DType.INT32)] * 3,
     ),
+    kinds.QuantizedSvdf: (((2, 5), *_BYTES), ((2, 8), *_CELL), ((4, 5), *_BYTES), ((4, 2), *_CELL)),
 }
 """What inputs are that fit one another, of kinds where those drawn hardly ever do."""
 

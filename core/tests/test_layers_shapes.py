@@ -50,6 +50,19 @@ def quantized_lstm(hidden: int = 5, **changed: Any) -> list[Any]:
     return [given.get(name) for name in kinds.QuantizedLstm.input_names]
 
 
+def quantized_svdf(**changed: Any) -> list[Any]:
+    """Infos of its inputs: 3 elements, 6 filters of 4 steps, in pairs; None for those left out."""
+    small = Quantization.per_tensor(0.5)
+    given: dict[str, Any] = {
+        "input": ((2, 3), I8, Quantization.per_tensor(0.5, 7)),
+        "initial_state": ((2, 24), I16, small),
+        "feature_weights": ((6, 3), I8, small),
+        "time_weights": ((6, 4), I16, small),
+        "bias": ((3,), I32),
+    }
+    return [(given | changed)[name] for name in kinds.QuantizedSvdf.input_names]
+
+
 UNCOUPLED = dict.fromkeys(("input_weights", "input_recurrent_weights", "input_bias"))
 BYTES = Quantization.per_tensor(0.5)
 SEEN = ((5,), I16, Quantization.per_tensor(0.5))
@@ -224,6 +237,12 @@ CASES: dict[str, tuple[Descriptor, list[Any], list[Any]]] = {
         kinds.QuantizedLstm(batch_first=True, hidden_scale=0.5),
         quantized_lstm(4, input=((2, 7, 3), I8, BYTES), projection_weights=((4, 5), I8, BYTES), projection_bias=((4,), I32)),
         [((2, 7, 4), I8), ((2, 4), I8), ((2, 5), I16)],
+    ),
+    "quantized svdf": (kinds.QuantizedSvdf(rank=2), quantized_svdf(), [((2, 3), I8), ((2, 24), I16)]),
+    "quantized svdf without bias": (
+        kinds.QuantizedSvdf(),
+        quantized_svdf(bias=None),
+        [((2, 6), I8), ((2, 24), I16)],
     ),
     "quantize": (kinds.Quantize(dtype=I8, quantization=Quantization.per_tensor(0.5)), [(2,)], [((2,), I8)]),
     "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(0.5)), [((2,), I8)], [((2,), F32)]),
@@ -408,6 +427,33 @@ REFUSALS: dict[str, tuple[Descriptor, list[Any], str]] = {
         quantized_lstm(**{**UNCOUPLED, **{f"{gate}_peepholes": SEEN for gate in ("input", "forget", "output")}}),
         "input_peepholes without input_weights",
     ),
+    **{
+        f"quantized svdf of rank {rank}": (kinds.QuantizedSvdf(rank=rank), quantized_svdf(), text)
+        for rank, text in ((0, "rank is 0"), (-2, "rank is -2"), (4, "6 filters of rank 4"), (3, "bias has shape"))
+    },
+    **{
+        f"quantized svdf {name} {text}": (kinds.QuantizedSvdf(rank=2), quantized_svdf(**{name: value}), text)
+        for name, value, text in (
+            ("input", ((2, 3), F32), "input is float32"),
+            ("input", ((2, 3, 1), I8, BYTES), "rank 3"),
+            ("input", ((2, 3), I8), "input is quantized not at all"),
+            ("input", ((3, 3), I8, BYTES), "initial_state has shape"),
+            ("initial_state", ((2, 24), I8, BYTES), "initial_state is int8"),
+            ("initial_state", ((2, 23), I16, BYTES), "initial_state has shape"),
+            ("initial_state", ((2, 6, 4), I16, BYTES), "rank 3"),
+            ("initial_state", ((2, 24), I16, Quantization.per_tensor(0.5, 1)), "has the zero point 1"),
+            ("feature_weights", ((6, 4), I8, BYTES), "feature_weights has shape"),
+            ("feature_weights", ((5, 3), I8, BYTES), "feature_weights has shape"),
+            ("feature_weights", ((6, 3), I8, Quantization.per_axis([0.5] * 6, axis=0)), "quantized per axis"),
+            ("feature_weights", ((6, 3), I8, Quantization.per_tensor(0.5, -1)), "has the zero point -1"),
+            ("time_weights", ((6, 4), I8, BYTES), "time_weights is int8"),
+            ("time_weights", ((6, 0), I16, BYTES), "have no steps"),
+            ("time_weights", ((5, 4), I16, BYTES), "5 filters of rank 2"),
+            ("time_weights", ((6, 4), I16), "time_weights is quantized not at all"),
+            ("bias", ((3,), I16), "bias is int16"),
+            ("bias", ((6,), I32), "bias has shape"),
+        )
+    },
     "quantize": (kinds.Quantize(dtype=F32, quantization=Quantization.per_tensor(1.0)), [(2,)], "cannot be quantized"),
     "dequantize": (kinds.Dequantize(quantization=Quantization.per_tensor(1.0)), [(2,)], "input is float32"),
     "dequantize scales": (

@@ -10,7 +10,7 @@ import pytest
 import dovetail
 from dovetail import Quantization
 from dovetail.contract.claims import read_claims
-from dovetail.layers import Gru, Lstm, Pooling2d, PoolingFunction, QuantizedLstm, Rnn
+from dovetail.layers import Gru, Lstm, Pooling2d, PoolingFunction, QuantizedLstm, QuantizedSvdf, Rnn
 from dovetail_neon.backend import CpuAccBackend
 
 LONG = 1 << 20
@@ -109,6 +109,26 @@ def test_recurrent_layers_stop(run_layer, name):
     for cancel in (1, 2):  # within what comes before the steps, or within one
         with pytest.raises(run_layer.Cancelled):
             run_layer(recurrent(kind, steps, batch, inputs, units), x, quantizations=quantizations, cancel=cancel)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [(LONG, 1, 1, 1), (1, 2 * LONG, 1, 1), (1, 1, LONG, 1), (1, 1, 1, LONG)],
+    ids=["batch", "inputs", "filters", "steps"],
+)
+def test_quantized_filters_stop(run_layer, sizes):
+    batch, inputs, filters, steps = sizes
+    small = Quantization.per_tensor(0.5)
+
+    def build(net, x, state):
+        features = net.constant(np.zeros((filters, inputs), np.int8), quantization=small)
+        times = net.constant(np.zeros((filters, steps), np.int16), quantization=small)
+        return net.add(QuantizedSvdf(), x, state, features, times, quantization=small)
+
+    x, state = np.zeros((batch, inputs), np.int8), np.zeros((batch, filters * steps), np.int16)
+    for cancel in (1, 2):
+        with pytest.raises(run_layer.Cancelled):
+            run_layer(build, x, state, quantizations=[small, small], cancel=cancel)
 
 
 @pytest.mark.parametrize("name", WITHIN)

@@ -10,7 +10,7 @@ import pytest
 import dovetail.layers
 from dovetail import Constant, Descriptor, Device, DType, ErrorCode, GraphError, Network, Quantization
 from dovetail.graph.descriptor import Input, Output
-from dovetail.layers import GlobalPooling, MatMul, Pooling2d, QuantizedLstm, Softmax, TransposeConvolution2d
+from dovetail.layers import GlobalPooling, MatMul, Pooling2d, QuantizedLstm, QuantizedSvdf, Softmax, TransposeConvolution2d
 from dovetail_reference import ReferenceBackend
 from dovetail_reference.families import FAMILIES
 
@@ -89,6 +89,14 @@ def quantized_lstm(net, d):
     ).outputs[0]
 
 
+def quantized_svdf(net, d):
+    def held(dtype, *shape):
+        return net.input(net.unique_name("x"), shape, dtype, WEIGHTS)
+
+    operands = (held(d, 2, 4), held(DType.INT16, 2, 18), held(d, 6, 4), held(DType.INT16, 6, 3), net.tensor(DType.INT32, 3))
+    return net.add(QuantizedSvdf(rank=2), *operands, quantization=WEIGHTS).outputs[0]
+
+
 def zeros(d, shape=()):
     """A constant; bfloat16 is stored as uint16."""
     return Constant(value=np.zeros(shape, d.numpy), dtype=d)
@@ -156,6 +164,7 @@ BUILDERS = {
     "Gru": lambda net, d: net.gru(*recurrent_operands(net, d, 3))[0],
     "Lstm": lambda net, d: net.lstm(*recurrent_operands(net, d, 4))[0],
     "QuantizedLstm": quantized_lstm,
+    "QuantizedSvdf": quantized_svdf,
     "Resize": lambda net, d: net.resize(net.tensor(d, 1, 2, 4, 4), (1, 2, 8, 8), method="nearest"),
     "Quantize": lambda net, d: net.quantize(net.tensor(d, 4), QUANTIZATION),
     "Dequantize": lambda net, d: net.dequantize(net.tensor(d, 4), QUANTIZATION),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dovetail import Quantization
-from dovetail.layers import Lstm, Pooling2d, PoolingFunction, QuantizedLstm
+from dovetail.layers import Lstm, Pooling2d, PoolingFunction, QuantizedLstm, QuantizedSvdf
 
 LONG = 1 << 17
 
@@ -93,6 +93,24 @@ def test_quantized_lstms_stop(run_layer, direct, sizes):
             quantizations=scales,
             cancel=1,
         )
+
+
+@pytest.mark.parametrize(
+    "sizes", [(LONG, 1, 1, 1), (1, LONG, 1, 1), (1, 1, LONG, 1), (1, 1, 1, LONG)], ids=["batch", "inputs", "filters", "steps"]
+)
+def test_quantized_filters_stop(run_layer, direct, sizes):
+    batch, inputs, filters, steps = sizes
+    shapes = [(batch, inputs), (batch, filters * steps), (filters, inputs), (filters, steps)]
+    arrays = [np.zeros(shape, np.int16 if at % 2 else np.int8) for at, shape in enumerate(shapes)]
+    small = Quantization.per_tensor(0.5)
+    for cancel in (1, 2):
+        with pytest.raises(direct.Cancelled):
+            run_layer(
+                lambda net, *slots: net.add(QuantizedSvdf(), *slots, quantization=small),
+                *arrays,
+                quantizations=[small] * 4,
+                cancel=cancel,
+            )
 
 
 def test_bytes_are_pooled_that_way_too(run_layer, direct):

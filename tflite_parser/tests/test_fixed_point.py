@@ -46,8 +46,7 @@ def expected(x: int, multiplier: int, shift: int) -> int:
 
 
 @pytest.mark.parametrize("shift", [-31, -30, -23, -22, -8, -2, -1, 0, 1, 5])
-@pytest.mark.parametrize("plus", [0, 127, -128, 32767, -32768])
-def test_one_shift_does_what_two_roundings_do(shift: int, plus: int) -> None:
+def test_one_shift_does_what_two_roundings_do(shift: int) -> None:
     random = np.random.default_rng(40 - shift)
     near = [(k << 31) // max(m, 1) + d for m in MULTIPLIERS for k in (1, -1, 3, -3) for d in (-1, 0, 1)]
     numbers = [*NUMBERS, *near, *random.integers(-(1 << 31), 1 << 31, 500), *random.integers(-3000, 3000, 500)]
@@ -57,9 +56,9 @@ def test_one_shift_does_what_two_roundings_do(shift: int, plus: int) -> None:
     network, call = building.network, cast("Call", cast("Any", building))
     source = network.input("x", x.shape, DType.INT64)
     for multiplier in MULTIPLIERS:
-        network.output(scaled(call, source, multiplier, shift, f"of_{multiplier}", plus), f"by_{multiplier}")
+        network.output(scaled(call, source, multiplier, shift, f"of_{multiplier}"), f"by_{multiplier}")
     with dovetail.load(network, "CpuRef", threads=1) as net:
         found = net.run({"x": x})
     for multiplier in MULTIPLIERS:
-        wanted = [expected(int(n), multiplier, shift) + plus for n in x]
+        wanted = [expected(int(n), multiplier, shift) for n in x]
         np.testing.assert_array_equal(found[f"by_{multiplier}"], wanted, str(multiplier))

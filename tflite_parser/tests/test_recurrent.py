@@ -10,7 +10,7 @@ from tflite_making import Model
 
 import dovetail
 from dovetail import DovetailError, ModelError, Quantization, UnsupportedModelError
-from dovetail.layers import QuantizedLstm
+from dovetail.layers import QuantizedLstm, QuantizedSvdf
 from dovetail_tflite import parse
 
 UNITS, INPUTS = 4, 3
@@ -134,7 +134,10 @@ def multiplied(x: int, factor: float) -> int:
 
 @pytest.mark.parametrize(("state_scale", "with_bias"), [(0.0021, True), (0.0001, False)])
 def test_filters_over_time_of_integers(state_scale: float, with_bias: bool) -> None:
-    """Factors of features above and below one; the state of one run is that of the next."""
+    """Factors of features above and below one; the state of one run is that of the next.
+
+    TensorFlow Lite makes the factors in float32.
+    """
     rng, model = np.random.default_rng(4), Model()
     graph, rank, units, steps, inputs = model.main, 2, 3, 4, 5
     x_scale, feature_scale, time_scale, y_scale, state_scale = (
@@ -152,20 +155,51 @@ def test_filters_over_time_of_integers(state_scale: float, with_bias: bool) -> N
     ]
     y = graph.output(graph.tensor("y", np.int8, (2, units), quantization=(y_scale, 9)))
     graph.operator("SVDF", numbers, [y], {"rank": rank, "fused_activation_function": 1})
+    of_features = float(np.float32(x_scale) * np.float32(feature_scale) / np.float32(state_scale))
+    of_totals = float(np.float32(state_scale) * np.float32(time_scale) / np.float32(y_scale))
     state = np.zeros((2, rank * units, steps), np.int64)
     seen = set()
-    with dovetail.load(parse(model.build()), ["CpuRef"]) as net:
+    network = parse(model.build())
+    assert [layer.descriptor for layer in network if isinstance(layer.descriptor, QuantizedSvdf)] == [QuantizedSvdf(rank=rank)]
+    with dovetail.load(network, ["CpuRef"]) as net:
         for _ in range(6):
             x = rng.integers(-128, 128, (2, inputs)).astype(np.int8)
             sums = (x.astype(np.int64) + 7) @ features.astype(np.int64).T
             state = np.roll(state, -1, 2)
             for place in np.ndindex(sums.shape):
-                newest = multiplied(int(sums[place]), x_scale * feature_scale / state_scale)
+                newest = multiplied(int(sums[place]), of_features)
                 state[(*place, steps - 1)] = min(max(newest, -32768), 32767)
             total = (state * times).sum(2).reshape(2, units, rank).sum(2) + bias
-            expected = [multiplied(int(one), state_scale * time_scale / y_scale) + 9 for one in total.reshape(-1)]
+            expected = [multiplied(int(one), of_totals) + 9 for one in total.reshape(-1)]
             found = net.run({"x": x})["y"]
             np.testing.assert_array_equal(found.reshape(-1), np.clip(expected, -128, 127))
             seen.update(found.reshape(-1).tolist())
     assert len(seen) > 8
     assert min(seen) < 9  # the activation is that of the integers, as in TensorFlow Lite
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "message"),
+    [
+        ({"rank": 4}, ModelError, "has 6 filters of rank 4"),
+        ({"rank": 0}, ModelError, "has 6 filters of rank 0"),
+        ({"held": 23}, DovetailError, r"initial_state has shape \[2, 23\], expected \[2, 24\]"),
+        ({"biases": 2}, DovetailError, r"bias has shape \[2\]"),
+        ({"zero": 1}, DovetailError, "time_weights has the zero point 1"),
+    ],
+)
+def test_filters_of_integers_refused(changed: dict[str, int], error: type[DovetailError], message: str) -> None:
+    given = {"rank": 2, "held": 24, "biases": 3, "zero": 0} | changed
+    model = Model()
+    graph = model.main
+    numbers = [
+        graph.input("x", np.int8, (2, 5), quantization=(0.05, 0)),
+        graph.constant("features", np.ones((6, 5), np.int8), quantization=(0.01, 0)),
+        graph.constant("times", np.ones((6, 4), np.int16), quantization=(0.01, given["zero"])),
+        graph.constant("bias", np.ones(given["biases"], np.int32), quantization=(1e-4, 0)),
+        graph.tensor("state", np.int16, (2, given["held"]), quantization=(0.01, 0), is_variable=True),
+    ]
+    y = graph.output(graph.tensor("y", np.int8, (2, 3), quantization=(0.1, 0)))
+    graph.operator("SVDF", numbers, [y], {"rank": given["rank"], "fused_activation_function": 1})
+    with pytest.raises(error, match=message):
+        parse(model.build())

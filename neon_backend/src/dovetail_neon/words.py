@@ -171,6 +171,7 @@ _WORDS: dict[str, Callable[[Any, int], tuple[str, str]]] = {
         "Strips": _strips,
         "Pool": _pool,
         "QuantizedLstm": _fixed("LSTM", "in integers"),
+        "QuantizedSvdf": _fixed("filters over time", "in integers"),
         "Recurrence": _recurrence,
         "Resample": _fixed("image of another size"),
         "MeanOfImage": _fixed("mean of each channel"),

@@ -56,6 +56,7 @@ _KINDS = (
     ("StridedSlice Gather GatherElements GatherNd OneHot Trilu Fill", Family("indexing", widens=False)),
     ("Rnn Gru Lstm", Family("recurrent", _DOUBLE)),
     ("QuantizedLstm", Family("quantized_recurrent", "int32", widens=False)),
+    ("QuantizedSvdf", Family("quantized_svdf", "int32", widens=False)),
     ("ScatterElements ScatterNd", Family("scattering", widens=False)),
     ("Quantize Dequantize", Family("quantizing", widens=False)),
 )

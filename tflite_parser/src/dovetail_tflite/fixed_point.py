@@ -41,7 +41,7 @@ def multiplied(x: Whole, factor: float) -> Whole:
     return found
 
 
-def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str, plus: int = 0) -> OutputSlot:
+def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str) -> OutputSlot:
     """Add layers that multiply plain integers of 64 bits as `multiplied` does.
 
     TensorFlow Lite rounds twice, when it shifts by 31 and by the rest. Here both are one shift:
@@ -54,10 +54,8 @@ def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str, pl
         multiplier: Below 2^31, and not negative.
         shift: The factor is multiplier * 2^(shift - 31).
         part: What the layers are called.
-        plus: What is added to the result; fits 16 bits.
     """
     wide, left, right = DType.INT64, max(shift, 0), max(-shift, 0)
-    places, half = 31 + right, (1 << right) >> 1
     factor = number(call, multiplier << left, wide, f"{part}_factor")
     found = combined(call, BinaryOperation.MUL, x, factor, f"{part}_product")
     if right:
@@ -66,23 +64,17 @@ def scaled(call: Call, x: OutputSlot, multiplier: int, shift: int, part: str, pl
         mask = number(call, -1 << 31, wide, f"{part}_top")
         sign = combined(call, BinaryOperation.BITWISE_AND, x, mask, f"{part}_sign")
         found = combined(call, BinaryOperation.ADD, found, sign, f"{part}_signed")
-    fits = abs(plus) << places < 1 << 60  # beside a product below 2^62 and halves below 2^62
-    found = raised(call, found, (1 << 30) + (half << 31) + (plus << places if fits else 0), f"{part}_rounded")
-    found = combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, places, wide, f"{part}_places"), part)
-    return found if fits else raised(call, found, plus, f"{part}_placed")
+    half = (1 << right) >> 1
+    found = raised(call, found, (1 << 30) + (half << 31), f"{part}_rounded")
+    return combined(call, BinaryOperation.SHIFT_RIGHT, found, number(call, 31 + right, wide, f"{part}_places"), part)
 
 
-def limited(call: Call, x: OutputSlot, dtype: DType, part: str = "") -> OutputSlot:
+def limited(call: Call, x: OutputSlot, dtype: DType) -> OutputSlot:
     """Add layers that cut plain integers off to the range of a type, which the result has."""
-    return call.add(Cast(dtype=dtype), within(call, x, dtype, part), part=part)
-
-
-def within(call: Call, x: OutputSlot, dtype: DType, part: str = "") -> OutputSlot:
-    """Add layers that cut plain integers off to the range of a type, and keep their own."""
     for operation, limit in zip((BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM), dtype.limits, strict=True):
-        name = f"{part}_{operation}" if part else str(operation)
+        name = str(operation)
         x = combined(call, operation, x, number(call, int(limit), call.dtype_of(x), f"{name}_limit"), name)
-    return x
+    return call.add(Cast(dtype=dtype), x)
 
 
 def combined(call: Call, operation: BinaryOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:

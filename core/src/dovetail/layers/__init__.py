@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from .pooling import PoolingFunction as PoolingFunction
     from .pooling import PoolingLayers as PoolingLayers
     from .quantized_recurrent import QuantizedLstm as QuantizedLstm
+    from .quantized_recurrent import QuantizedSvdf as QuantizedSvdf
     from .quantizing import Dequantize as Dequantize
     from .quantizing import Quantize as Quantize
     from .quantizing import QuantizingLayers as QuantizingLayers
@@ -200,7 +201,7 @@ _MODULES = {
         "QuantizingLayers",
         "TieRounding",
     ),
-    "quantized_recurrent": ("QuantizedLstm",),
+    "quantized_recurrent": ("QuantizedLstm", "QuantizedSvdf"),
     "recurrent": (
         "GateCoupling",
         "Gru",

@@ -7,14 +7,25 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
-from ..graph.size_rules import differ
+from ..graph.size_rules import below, differ
 from ..graph.tensor import DType, Quantization, TensorInfo
-from ..ground.errors import ErrorCode, GraphError
 from .shape_rules import attribute_error, optional, present, require_dtype, require_rank, require_shape, shape_error
 
 _GATES = ("input", "forget", "cell", "output")
 _CELL_SCALES = tuple(2.0**-bits for bits in range(9, 16))
 """Those whose hyperbolic tangent there is: the cell then holds numbers up to 1, 2, 4, ... 64."""
+
+
+def _check_scheme(info: TensorInfo, name: str, *, has_zero: bool) -> None:
+    """Refuse an input that does not say, by one scale, what its integers stand for."""
+    found = info.quantization
+    if found is None or found.is_per_axis:
+        raise attribute_error(
+            f"{name} is quantized {'not at all' if found is None else 'per axis'}",
+            "give its slot one scale and one zero point",
+        )
+    if not has_zero and found.zero_point[0]:
+        raise attribute_error(f"{name} has the zero point {found.zero_point[0]}", "expected 0")
 
 
 @descriptor_class
@@ -130,15 +141,7 @@ class QuantizedLstm(Descriptor, kind="dovetail.QuantizedLstm"):
                 continue
             narrow = name.endswith("weights") or name in ("input", "initial_hidden")
             require_dtype(info, [DType.INT8 if narrow else DType.INT16], name)
-            found = info.quantization
-            if found is None or found.is_per_axis:
-                raise GraphError(
-                    f"{name} is quantized {'not at all' if found is None else 'per axis'}",
-                    code=ErrorCode.ATTRIBUTE_INVALID,
-                    hint="give its slot one scale and one zero point",
-                )
-            if name not in ("input", "initial_hidden") and found.zero_point[0]:
-                raise attribute_error(f"{name} has the zero point {found.zero_point[0]}", "expected 0")
+            _check_scheme(info, name, has_zero=name in ("input", "initial_hidden"))
         cell = present(inputs, 2).quantization
         if cell is None or cell.scale[0] not in _CELL_SCALES:
             raise attribute_error(
@@ -176,3 +179,63 @@ class QuantizedLstm(Descriptor, kind="dovetail.QuantizedLstm"):
         for name, info in zip(self.input_names, inputs, strict=False):
             if name in shapes and info is not None:
                 require_shape(info, shapes[name], name)
+
+
+@descriptor_class
+class QuantizedSvdf(Descriptor, kind="dovetail.QuantizedSvdf"):
+    """Filters over time of low rank, in integers: each filters its features of some steps.
+
+    One step: features = x F', of each filter one number, goes behind the state, whose oldest step
+    is forgotten; each filter's steps are weighed by its time_weights and summed up, and so are the
+    filters of a unit, of which there are `rank`, and a bias.
+
+    Inputs, each quantized per tensor but for the bias: input x [N, I] int8; initial_state
+    [N, F * T] int16, the T steps of each of F filters, the oldest first; feature_weights [F, I]
+    int8; time_weights [F, T] int16; bias [F / rank] int32, whose scale is that of the state times
+    that of the time_weights. The zero point of all but x is 0.
+
+    Outputs: the result [N, F / rank] int8, whose slot is given its quantization, and the state
+    [N, F * T] int16 that the next step begins with, quantized as the first one is.
+
+    Sums have 32 bits and wrap. The factors from them to integers of the state and of the result are
+    products and quotients of scales in float32; a sum is multiplied by 31 bits of the factor,
+    rounded, shifted and rounded again, halves away from zero, and saturates. An activation is the
+    range of the result.
+
+    Source: Nakkiran et al. 2015, "Compressing deep neural networks using a rank-constrained
+    topology"; TensorFlow Lite, `reference/svdf.h` (EvalIntegerSVDF), which defines every bit.
+    """
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "initial_state", "feature_weights", "time_weights", "bias")
+    required_inputs: ClassVar[int] = 4
+    rank: int = 1
+    """Filters of each unit, which lie one after the other."""
+
+    @property
+    def output_count(self) -> int:
+        return 2
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        of_each = present(inputs, 2).elements + present(inputs, 3).elements
+        return present(inputs, 0).sizes[0] * of_each
+
+    def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        x, state, features, times = (present(inputs, index) for index in range(4))
+        bias = optional(inputs, 4)
+        if self.rank < 1:
+            raise attribute_error(f"rank is {self.rank}", "give a positive number")
+        for name, info in zip(self.input_names, (x, state, features, times), strict=False):
+            require_rank(info, 2, name)
+            require_dtype(info, [DType.INT8 if name in ("input", "feature_weights") else DType.INT16], name)
+            _check_scheme(info, name, has_zero=name == "input")
+        (batch, width), (filters, steps) = x.sizes, times.sizes
+        if differ(filters % self.rank, 0):
+            raise shape_error(f"there are {filters} filters of rank {self.rank}", "expected a multiple of the rank")
+        if below(steps, 1):
+            raise shape_error("time_weights have no steps", "expected at least one")
+        require_shape(features, (filters, width), "feature_weights")
+        require_shape(state, (batch, filters * steps), "initial_state")
+        if bias is not None:
+            require_dtype(bias, [DType.INT32], "bias")
+            require_shape(bias, (filters // self.rank,), "bias")
+        return [TensorInfo((batch, filters // self.rank), DType.INT8), state]

@@ -11,6 +11,7 @@
 #include "dovetail_neon/quantized/pooling.h"
 #include "dovetail_neon/quantized/softmax.h"
 #include "dovetail_neon/recurrent/quantized_lstm.h"
+#include "dovetail_neon/recurrent/quantized_svdf.h"
 
 namespace dovetail_acc::ACC_ISA {
 
@@ -24,6 +25,7 @@ namespace dovetail_acc::ACC_ISA {
 
 static const acc_quantized_recurrent_kernels quantized_recurrent_kernels = {
     ACC_BY_UNIT(quantized_lstm),
+    ACC_BY_UNIT(quantized_svdf),
     ACC_BY_UNIT(pack_byte_matrix),
 };
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 WORKLOADS = {
     "CpuAcc.QuantizedLstm": "quantized_lstm.create",
+    "CpuAcc.QuantizedSvdf": "quantized_svdf.create",
     "CpuAcc.Recurrence": "recurrence.create",
 }
 
@@ -15,5 +16,6 @@ RULES = {
     "dovetail.Gru": "lowering.lower_recurrence",
     "dovetail.Lstm": "lowering.lower_recurrence",
     "dovetail.QuantizedLstm": "quantized_lowering.lower_quantized_lstm",
+    "dovetail.QuantizedSvdf": "quantized_lowering.lower_quantized_svdf",
     "dovetail.Rnn": "lowering.lower_recurrence",
 }

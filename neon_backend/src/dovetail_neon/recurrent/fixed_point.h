@@ -16,6 +16,9 @@ namespace dovetail_acc::ACC_ISA {
 
 typedef int64_t Longs __attribute__((vector_size(LANES * 4)));
 
+typedef int8_t LanesOfInt8 __attribute__((vector_size(LANES)));
+
+INLINE void store_integers(int32_t *at, Integers x) { __builtin_memcpy(at, &x, sizeof(x)); }
 INLINE Integers spread_integer(int32_t x) { return Integers{} + x; }
 INLINE Integers either(Integers condition, Integers yes, Integers no) { return condition ? yes : no; }
 INLINE Integers between(Integers x, int32_t low, int32_t high) {
@@ -56,6 +59,9 @@ INLINE Integers fixed_scaled(Integers x, acc_fixed_factor by) {
 
 /* a * b, one of which is a fraction. */
 INLINE Integers short_product(Integers a, Integers b) { return (a * b + (1 << 14)) >> 15; }
+
+/* A scaled sum plus a zero point, or another sum of 16 bits: beyond these bounds both saturate. */
+INLINE Integers added(Integers x, Integers y) { return between(x, -(1 << 18), 1 << 18) + y; }
 
 /* e^x for x <= 0, as a fraction: a series around -1/8, times powers of e for the bits from 1/4. */
 INLINE Integers fixed_exponential(Integers x, int integer_bits) {

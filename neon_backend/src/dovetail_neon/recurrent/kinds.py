@@ -9,7 +9,7 @@ from dovetail.graph.descriptor import descriptor_class
 from dovetail.ground.records import NamedTuple
 from dovetail.quantized.fixed_point import Scaling
 
-from ..arrays import Chars, Floats, Ints
+from ..arrays import Chars, Floats, Ints, Shorts
 from ..elementwise.functions import Function
 
 
@@ -53,6 +53,23 @@ class QuantizedLstmSteps(PrivateLayer, kind="CpuAcc.QuantizedLstm"):
     cell_clip: int
     """In its integers, as the next one is; 0: none."""
     projection_clip: int
+
+
+@descriptor_class
+class QuantizedSvdfStep(PrivateLayer, kind="CpuAcc.QuantizedSvdf"):
+    """Filters over time in integers, see `QuantizedSvdf`, with what is constant beside it."""
+
+    input_names: ClassVar[tuple[str, ...]] = ("input", "initial_state")
+    rank: int
+    feature_weights: Chars
+    time_weights: Shorts
+    bias: Ints | None
+    of_features: Scaling
+    """From sums of features to integers of the state."""
+    of_totals: Scaling
+    """From sums of weighed steps to integers of the result."""
+    zeros: tuple[int, int]
+    """Zero points of input and result."""
 
 
 @descriptor_class

@@ -3,7 +3,7 @@
 from libc.stdint cimport int8_t, int32_t, int64_t
 
 from dovetail_neon.quantized.requantization cimport kept
-from dovetail_neon.recurrent.parameters cimport ACC_PANEL, acc_recurrent_matrix
+from dovetail_neon.recurrent.parameters cimport ACC_PANEL, acc_fixed_factor, acc_recurrent_matrix
 from dovetail_neon.workload.making cimport Block, Kernels, Packing, Workload, acc_packing, new_block, parts
 
 import numpy as np
@@ -17,6 +17,12 @@ cdef enum:
 cdef int32_t byte_shift(Kernels kernels, int unit) except? -1:
     """What is added to stored int8 to have the elements that a unit multiplies."""
     return 128 if unit and not kernels.quantized.is_signed else 0
+
+
+cdef acc_fixed_factor factor_of(object scaling) except *:
+    cdef acc_fixed_factor factor
+    factor.multiplier, factor.shift = scaling
+    return factor
 
 
 cdef int64_t take(Workload workload, int64_t nbytes) except -1:

@@ -69,9 +69,28 @@ typedef struct {
     int64_t units_step;                     /* units, in whole vectors */
 } acc_quantized_lstm;
 
+/* Inputs: int8 rows [batch, features.depth] and int16 states [batch, filters * steps]. Outputs:
+ * int8 results [batch, units] and the next states. */
+typedef struct {
+    int64_t batch, filters, steps, rank, units;
+    int64_t at_once;                        /* sequences whose inputs are multiplied at once */
+    int32_t result_zero;
+    int32_t shares_sequences;               /* threads share out what follows */
+    acc_recurrent_matrix features;
+    acc_fixed_factor of_features, of_totals;
+    const int16_t *times;                   /* [filters][steps], and room to read a vector behind them */
+    const int32_t *bias;                    /* [units], in whole vectors */
+    int64_t units_step;                     /* units, in whole vectors */
+    /* Where they lie in the workspace, in bytes. */
+    int64_t rows_place;                     /* [at_once] rows of inputs, as they are multiplied */
+    int64_t sums_place;                     /* [at_once][filters], int32 */
+    int64_t totals_place;                   /* [at_once][units], int32 */
+} acc_quantized_svdf;
+
 typedef struct {
     /* By depth: 0 halves, 1 quads or NULL. */
     dovetail_body lstm[2];
+    dovetail_body svdf[2];
     void (*pack[2])(const int8_t *weights, int64_t row_step, int64_t column_step, const acc_recurrent_matrix *matrix, char *packed,
                     acc_packing *packing);
 } acc_quantized_recurrent_kernels;

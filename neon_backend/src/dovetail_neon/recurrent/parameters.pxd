@@ -1,4 +1,4 @@
-from libc.stdint cimport int8_t, int32_t, int64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.elementwise.activation cimport acc_activation
@@ -66,12 +66,32 @@ cdef extern from "dovetail_neon/recurrent/parameters.h" nogil:
         int64_t cell_place
         int64_t units_step
 
+    ctypedef struct acc_quantized_svdf:
+        int64_t batch
+        int64_t filters
+        int64_t steps
+        int64_t rank
+        int64_t units
+        int64_t at_once
+        int32_t result_zero
+        int32_t shares_sequences
+        acc_recurrent_matrix features
+        acc_fixed_factor of_features
+        acc_fixed_factor of_totals
+        const int16_t *times
+        const int32_t *bias
+        int64_t units_step
+        int64_t rows_place
+        int64_t sums_place
+        int64_t totals_place
+
     ctypedef void (*acc_pack_byte_matrix)(
         const int8_t *weights, int64_t row_step, int64_t column_step, const acc_recurrent_matrix *matrix, char *packed,
         acc_packing *packing) noexcept nogil
 
     ctypedef struct acc_quantized_recurrent_kernels:
         dovetail_body lstm[2]
+        dovetail_body svdf[2]
         acc_pack_byte_matrix pack[2]
 
     enum:

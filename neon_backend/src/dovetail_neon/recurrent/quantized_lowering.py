@@ -1,4 +1,4 @@
-"""What LSTMs of integers with constant weights become."""
+"""What recurrent layers of integers with constant weights become."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from dovetail import Layer, TensorInfo
-from dovetail.layers import QuantizedLstm
+from dovetail.layers import QuantizedLstm, QuantizedSvdf
 from dovetail.quantized.fixed_point import Scaling, scaling
 
 from ..fusion.lowering import Lowering
 from ..quantized.support import scheme
-from .kinds import GateFactors, QuantizedLstmSteps
+from .kinds import GateFactors, QuantizedLstmSteps, QuantizedSvdfStep
 
 _GATES = ("input", "forget", "cell", "output")
 _GREATEST = float(1 << 18)
@@ -51,12 +51,37 @@ def lower_quantized_lstm(lowering: Lowering, layer: Layer) -> bool:
         cell_clip=_limit(descriptor.cell_clip, parts.scale("initial_cell"), 32767),
         projection_clip=_limit(descriptor.projection_clip, hidden_scale, 127),
     )
-    sources = [slot.source for slot in layer.inputs[:3]]
-    made = lowering.emit(steps, [None if source is None else lowering.plain(source) for source in sources], [layer])
+    _replace(lowering, layer, steps)
+    return True
+
+
+def lower_quantized_svdf(lowering: Lowering, layer: Layer) -> bool:
+    """Put the weights of a `QuantizedSvdf` beside it."""
+    descriptor = layer.descriptor
+    if not isinstance(descriptor, QuantizedSvdf):
+        return False
+    parts, result = _Parts(layer), scheme(layer.outputs[0])
+    step = QuantizedSvdfStep(
+        infos=tuple(_plain(slot.known_info) for slot in layer.outputs),
+        rank=descriptor.rank,
+        feature_weights=parts.constant("feature_weights"),
+        time_weights=parts.constant("time_weights"),
+        bias=parts.constant("bias"),
+        of_features=parts.product("feature_weights", parts.scale("input"), parts.scale("initial_state")),
+        of_totals=parts.product("time_weights", parts.scale("initial_state"), result.scale[0]),
+        zeros=(parts.zero("input"), result.zero_point[0]),
+    )
+    _replace(lowering, layer, step)
+    return True
+
+
+def _replace(lowering: Lowering, layer: Layer, step: QuantizedLstmSteps | QuantizedSvdfStep) -> None:
+    """Have a layer computed by a private one, which reads what is not constant."""
+    sources = [slot.source for slot in layer.inputs[: len(step.input_names)]]
+    made = lowering.emit(step, [None if source is None else lowering.plain(source) for source in sources], [layer])
     for old, new in zip(layer.outputs, made.outputs, strict=True):
         new.quantization = old.quantization
         lowering.define(old, new)
-    return True
 
 
 def _plain(info: TensorInfo) -> TensorInfo:
@@ -64,7 +89,7 @@ def _plain(info: TensorInfo) -> TensorInfo:
 
 
 class _Parts:
-    """Inputs of a `QuantizedLstm` by their names; scales are float32, as TensorFlow Lite's."""
+    """Inputs of a layer by their names; scales are float32, as TensorFlow Lite's."""
 
     def __init__(self, layer: Layer) -> None:
         self._layer = layer
@@ -97,7 +122,7 @@ class _Parts:
 
 
 def _scaling(factor: float) -> Scaling:
-    return scaling(min(factor, _GREATEST))
+    return scaling(min(_GREATEST, factor))  # which is that of no number too
 
 
 def _gate_factors(parts: _Parts, gate: str, scales: Sequence[float] | None) -> GateFactors:

@@ -9,13 +9,7 @@
 
 namespace dovetail_acc::ACC_ISA {
 
-typedef int8_t LanesOfInt8 __attribute__((vector_size(LANES)));
 typedef int16_t LanesOfInt16 __attribute__((vector_size(LANES * 2)));
-
-/* A scaled sum plus a zero point, or another sum of 16 bits: beyond these bounds both saturate. */
-INLINE Integers added(Integers x, Integers y) { return between(x, -(1 << 18), 1 << 18) + y; }
-
-INLINE void store_integers(int32_t *at, Integers x) { __builtin_memcpy(at, &x, sizeof(x)); }
 
 /* One run, at the step at hand. */
 struct LstmRun {

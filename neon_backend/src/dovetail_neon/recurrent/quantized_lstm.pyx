@@ -3,24 +3,17 @@
 from libc.stdint cimport int32_t, int64_t
 
 from dovetail_neon.quantized.requantization cimport kept
-from dovetail_neon.recurrent.matrix cimport ROWS_AHEAD, WORTH_SHARING, byte_shift, pack_bytes, take
+from dovetail_neon.recurrent.matrix cimport ROWS_AHEAD, WORTH_SHARING, factor_of, pack_bytes, take
 from dovetail_neon.recurrent.parameters cimport (
     ACC_FORGET_GATE,
     ACC_GATES,
     ACC_INPUT_GATE,
-    acc_fixed_factor,
     acc_quantized_lstm,
     acc_recurrent_matrix,
 )
 from dovetail_neon.workload.making cimport Kernels, Workload, new_workload, parts
 
 import numpy as np
-
-
-cdef acc_fixed_factor factor_of(object scaling) except *:
-    cdef acc_fixed_factor factor
-    factor.multiplier, factor.shift = scaling
-    return factor
 
 
 cdef const int32_t *rows_of(Workload workload, object array, int lanes) except? NULL:

@@ -21,6 +21,7 @@ from dovetail.layers import (
     Lstm,
     Quantize,
     QuantizedLstm,
+    QuantizedSvdf,
     RecurrentFunction,
     Reduce,
     ReduceFunction,
@@ -30,7 +31,6 @@ from dovetail.layers import (
 )
 
 from ..call import Call
-from ..integer_svdf import add_svdf, is_of_integers
 from ..registry import operator
 from ..unsupported import Unsupported
 
@@ -85,6 +85,8 @@ _QUANTIZED = {
     **{f"{gate}_normalization": at for at, gate in enumerate(_NAMES, 20)},
 }
 """Numbers of the operator's inputs, by their names in `QuantizedLstm`."""
+_SVDF = (0, 4, 1, 2, 3)
+"""Numbers of the operator's inputs, in the order of those of `QuantizedSvdf`."""
 _HIDDEN = 4
 """Number of the intermediate result before the projection; those of the gates come before it."""
 
@@ -167,8 +169,8 @@ def svdf(call: Call) -> OutputSlot:
     rank, filters, steps = call.option("rank"), _size(call, features, 0), _size(call, times, 1)
     if rank < 1 or filters % rank:
         raise call.malformed(f"has {filters} filters of rank {rank}")
-    if is_of_integers(call):
-        return add_svdf(call, rank, filters, steps)
+    if _filters_integers(call):
+        return _quantized_svdf(call, rank)
     found = call.add(FullyConnected(), call.real(x), call.real(features), part="features")
     found = call.add(Reshape(shape=(-1, filters, 1)), found, part="newest")
     held = call.add(Reshape(shape=(-1, filters, steps)), call.real(call.input(4)), part="held")
@@ -219,6 +221,24 @@ def _quantized_lstm(call: Call, x: OutputSlot, *, batch_first: bool, part: str =
     layer = call.network.add(descriptor, *(sources[name] for name in descriptor.input_names), name=call.label(part))
     call.write(_QUANTIZED["initial_hidden"], layer.outputs[1])
     call.write(_QUANTIZED["initial_cell"], layer.outputs[2])
+    return layer.outputs[0]
+
+
+def _filters_integers(call: Call) -> bool:
+    """Tell whether TensorFlow Lite computes an SVDF in integers."""
+    slots, result, bias = [call.input(index) for index in _SVDF[:4]], call.outputs[0], call.optional(3)
+    schemes = [*map(call.quantization_of, slots), result.quantization]
+    if [*map(call.dtype_of, slots), result.dtype] != [DType.INT8, DType.INT16, DType.INT8, DType.INT16, DType.INT8]:
+        return False
+    known = all(one is not None and one.axis is None for one in schemes)
+    return known and (bias is None or call.dtype_of(bias) is DType.INT32)
+
+
+def _quantized_svdf(call: Call, rank: int) -> OutputSlot:
+    """Add an SVDF of integers, whose activation is the range of the result."""
+    sources, meaning = [call.optional(index) for index in _SVDF], call.outputs[0].quantization
+    layer = call.network.add(QuantizedSvdf(rank=rank), *sources, name=call.label(), quantization=meaning)
+    call.write(4, layer.outputs[1])
     return layer.outputs[0]
 
 
