@@ -6,9 +6,11 @@ import gc
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from onnx import helper, numpy_helper
 import dovetail
 from dovetail import ErrorCode, Limits, LoadedNetwork, ModelError, OptionError
 from dovetail.loading import parsing, snapshots
+from dovetail.loading.held_files import HeldFiles, stamp_of
 from dovetail.runtime import plan_snapshot
 from dovetail_onnx import registry
 
@@ -576,3 +579,27 @@ def test_the_sizes_met_first_lie_with_what_is_told_of_the_network(tmp_path: Path
         np.testing.assert_allclose(run(net, images[3]), expected(image=images[3]), rtol=1e-4, atol=1e-6)
     assert len(list(keeping.iterdir())) == 3
     assert len(parsed) == 2
+
+
+def test_held_files_are_copied_by_several_threads_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(np.arange(3 << 18, dtype=np.int64).tobytes())
+    wanted = file.read_bytes()
+    held = HeldFiles({str(file): stamp_of(str(file)) or ()})
+    file.unlink()
+    folders = [tmp_path / str(number) for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        copies = list(pool.map(lambda folder: held.copy(str(file), str(folder)), folders))
+    assert all(Path(copy).read_bytes() == wanted for copy in copies)
+
+
+def test_a_held_file_that_cannot_be_copied_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = written(tmp_path / "model.onnx", convolutional(batch="N"))
+    for _ in range(2):
+        net = dovetail.load(model)
+        run(net)
+    model.unlink()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(ModelError, match="TMPDIR") as raised:
+        run(net, np.concatenate([IMAGE, IMAGE]))
+    assert raised.value.code == ErrorCode.MODEL_NOT_FOUND

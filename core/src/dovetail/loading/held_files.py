@@ -9,6 +9,9 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 
+_PIECE = 1 << 20
+"""Bytes that are copied at once."""
+
 
 class HeldFiles:
     """Files that are open as long as this is.
@@ -46,15 +49,14 @@ class HeldFiles:
         Raises:
             OSError: One cannot be copied.
         """
-        from shutil import copyfileobj
-
         above = os.path.commonpath([os.path.dirname(one) for one in self._descriptors])
         for one, descriptor in self._descriptors.items():
             copy = os.path.join(folder, os.path.relpath(one, above))
             os.makedirs(os.path.dirname(copy), exist_ok=True)
-            os.lseek(descriptor, 0, os.SEEK_SET)
-            with open(descriptor, "rb", closefd=False) as source, open(copy, "wb") as target:
-                copyfileobj(source, target)
+            at = 0
+            with open(copy, "wb") as target:  # the place where a descriptor reads is every thread's
+                while piece := os.pread(descriptor, _PIECE, at):
+                    at += target.write(piece)
         return os.path.join(folder, os.path.relpath(path, above))
 
 

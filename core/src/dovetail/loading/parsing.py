@@ -143,8 +143,18 @@ class ModelSource:
     def _parse_held(self, held: HeldFiles) -> Network:
         import tempfile
 
-        with tempfile.TemporaryDirectory(prefix="dovetail-") as folder, limited(self._limits, joining=True):
-            return parse(held.copy(self.place, folder))
+        with contextlib.ExitStack() as stack:
+            try:
+                copy = held.copy(self.place, stack.enter_context(tempfile.TemporaryDirectory(prefix="dovetail-")))
+            except OSError as error:
+                raise ModelError(
+                    f"{self._path!r} was removed or replaced since, and cannot be copied to be read again: {error}",
+                    code=ErrorCode.MODEL_NOT_FOUND,
+                    hint="make room in the folder for temporary files (TMPDIR), or load the model anew",
+                    path=self.place,
+                ) from error
+            stack.enter_context(limited(self._limits, joining=True))
+            return parse(copy)
 
 
 def _absolute(file: str) -> str:
