@@ -99,7 +99,11 @@ def computed(case, runs, given):
     options = schema.UnidirectionalSequenceLSTMOptionsT()
     options.fusedActivationFunction, options.timeMajor = schema.ActivationFunctionType.TANH, case["time_major"]
     options.cellClip, options.projClip = case["cell_clip"], case["projection_clip"]
-    data = writer.finish_with(numbers, output, options, intermediates)
+    return results_of(writer.finish_with(numbers, output, options, intermediates), runs)
+
+
+def results_of(data, runs):
+    """Return what LiteRT's reference kernels make of inputs, each run after the one before."""
     interpreter = Interpreter(model_content=data, experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
     interpreter.allocate_tensors()
     results = []

@@ -20,8 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
-from make_litert_quantized_lstm import QuantizedWriter
+from make_litert_quantized_lstm import QuantizedWriter, results_of
 
 _RUNS = 6
 _REACH = 1000
@@ -47,14 +46,7 @@ def computed(case, runs, operands):
     code, [operator] = writer.model.operatorCodes[0], writer.graph.operators
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SVDF
     code.version, operator.builtinOptionsType = 3, schema.BuiltinOptions.SVDFOptions
-    interpreter = Interpreter(model_content=writer.packed(), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    interpreter.allocate_tensors()
-    results = []
-    for x in runs:
-        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
-        interpreter.invoke()
-        results.append(interpreter.get_tensor(interpreter.get_output_details()[0]["index"]))
-    return results
+    return results_of(writer.packed(), runs)
 
 
 def drawn_case(form, random):
