@@ -30,10 +30,9 @@ from dovetail.ground.pieces import put
 cdef enum:
     MAX_TENSORS = 64
     LINE = 64                   # bytes
-    # Nanoseconds. Handing work to a thread that waits for it, and hearing that it is done, takes
-    # 0.3 microseconds on neighbouring cores and one on distant ones, and what another core wrote
-    # arrives from there at some 10 GB/s: a shorter loop gains little, loses as often, and stays on
-    # one thread.
+    # Nanoseconds. Handing work to a thread that waits for it, and hearing that it is done, took 0.3
+    # microseconds between two cores of one processor, and what another core wrote arrives from
+    # there at some 10 GB/s: a shorter loop gains little, loses as often, and stays on one thread.
     WORTH_SHARING = 1_500
     MIN_CHUNK = 700
     LONGEST_CHUNK = 2_000_000   # a run is stopped between chunks
