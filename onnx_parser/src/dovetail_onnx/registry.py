@@ -88,11 +88,6 @@ def is_known(domain: str, name: str) -> bool:
     return (domain, name) in _TABLE or (not domain and name in HOME)
 
 
-def is_own(translate: Translator) -> bool:
-    """Tell whether a translation is of this package."""
-    return str(getattr(translate, "__module__", "")).startswith(f"{__package__}.")
-
-
 def _import_family(name: str) -> None:
     """Import the module that translates an operator of ai.onnx; most models use only some."""
     family = HOME.get(name)

@@ -21,7 +21,7 @@ from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, Spar
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
 from .ordering import sorted_nodes
-from .registry import NEWEST_OPSET, find, is_known, is_own
+from .registry import NEWEST_OPSET, find, is_known
 from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_domain
 from .tensors import CODES, MAX_AXES, dtype_of_code, read_sparse, read_tensor
 from .unsupported import Entry, Unsupported, report
@@ -233,8 +233,7 @@ class _Translation:
             return None
         node = Node(proto, opset, label, slots, attributes, self._network, self._inference, self._making, self._external)
         before = len(self._network)
-        if not is_own(known.translate):
-            self._network.is_read_with_others = True
+        self._network.note_reader(known.translate, of=__package__)
         results = known.translate(node)
         node.ignore(*known.ignored)
         unread = node.unread()

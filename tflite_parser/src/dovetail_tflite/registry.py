@@ -83,11 +83,6 @@ def find(name: str, *, custom: bool = False) -> Operator | None:
     return _CUSTOM.get(name)
 
 
-def is_own(translate: Translator) -> bool:
-    """Tell whether a translation is of this package."""
-    return str(getattr(translate, "__module__", "")).startswith(f"{__package__}.")
-
-
 def _import_family(name: str) -> None:
     """Import the module that translates a builtin operator; most models use only some."""
     family = HOME.get(name)

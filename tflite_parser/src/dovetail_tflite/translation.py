@@ -19,7 +19,7 @@ from .flatbuffer import BrokenFile, Table, Tables
 from .malformed import malformed
 from .metadata import meanings
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
-from .registry import Operator, find, is_own
+from .registry import Operator, find
 from .schema import OPERATORS, OPTIONS, OPTIONS_2
 from .scope import MISSING, Found, Missing, Scope
 from .signatures import Entry, entry_of
@@ -261,8 +261,7 @@ class Translation:
             self._file.making,
         )
         before = len(self._network)
-        if not is_own(known.translate):
-            self._network.is_read_with_others = True
+        self._network.note_reader(known.translate, of=__package__)
         found = known.translate(call)
         listed = [found] if isinstance(found, OutputSlot) else list(found)
         self._attribute_sources(before, label)
