@@ -125,6 +125,39 @@ def test_placing_compiles_nothing() -> None:
     assert [type(one) for one in backend.compiled] == [Factory]
 
 
+class Telling(Whole):
+    """Says of each step what it is."""
+
+    steps: Any = (("product", "on the fast engine, 12 cycles"), ("sum", "on the slow engine"))
+
+    def optimize_subgraph(self, view: SubgraphView, options: Any, device: Any) -> OptimizationViews:
+        views = OptimizationViews(view)
+        views.compile_whole(view, lambda factory: Program(view), "2 steps", self.steps)
+        return views
+
+
+def test_the_report_tells_what_the_steps_of_a_part_are() -> None:
+    placement = dovetail.optimize(crossed(), backends=[Telling()]).placement
+    (row,) = placement.layers
+    assert row.steps == Telling.steps
+    lines = placement.explain().splitlines()
+    position = next(number for number, line in enumerate(lines) if "2 steps" in line)
+    assert lines[position + 1 : position + 3] == [
+        "    product  on the fast engine, 12 cycles",
+        "    sum      on the slow engine",
+    ]
+    assert placement.to_dict()["layers"][0]["steps"] == Telling.steps
+
+
+@pytest.mark.parametrize("steps", ["one", [("a", 1)], [3]])
+def test_steps_that_are_not_names_and_words_are_refused(steps: Any) -> None:
+    backend = Telling()
+    backend.steps = steps
+    with pytest.raises(BackendError, match=r"steps_in_words\(\) returned") as caught:
+        dovetail.optimize(crossed(), backends=[backend], fallback=False)
+    assert caught.value.code is ErrorCode.BACKEND_CONTRACT
+
+
 def test_a_part_that_the_backend_leaves_and_comes_back_to_is_split() -> None:
     network = Network("around")
     a, b = network.input("a", (3,)), network.input("b", (3,))

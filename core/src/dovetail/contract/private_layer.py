@@ -67,13 +67,18 @@ class WholePart(PrivateLayer, kind="dovetail.WholePart"):
         compile: Makes the workload when the network is loaded, given the factory that is asked for
             it.
         words: What it is, for people.
+        steps: What its steps are, for people: names and words.
     """
 
     compile: Callable[[Any], Any]
     words: str = ""
+    steps: tuple[tuple[str, str], ...] = ()
 
     def in_words(self) -> str:
         return self.words
+
+    def steps_in_words(self) -> Sequence[tuple[str, str]]:
+        return self.steps
 
     def release(self) -> None:
         """Release what was to be compiled."""

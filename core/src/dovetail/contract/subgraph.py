@@ -235,7 +235,9 @@ class OptimizationViews:
             graph.output(slot, f"out {number}")
         self.substitute(view, graph)
 
-    def compile_whole(self, part: Part, compile: Callable[[Any], Any], words: str = "") -> None:
+    def compile_whole(
+        self, part: Part, compile: Callable[[Any], Any], words: str = "", steps: Iterable[tuple[str, str]] = ()
+    ) -> None:
         """Take all of a part as one workload.
 
         It is compiled when the network is loaded; placing compiles nothing.
@@ -247,6 +249,7 @@ class OptimizationViews:
                 asked itself. What it needs to know of the part it must have kept: the part's layers
                 are gone by then. If it raises, the part goes back to the next backend.
             words: What the workload is, for placement reports; default: how many layers it runs.
+            steps: What its steps are, for the same: names, of layers for example, and words.
 
         Raises:
             BackendError: `compile` cannot be called (`BACKEND_CONTRACT`).
@@ -259,7 +262,8 @@ class OptimizationViews:
             )
         view = self._view_of(part)
         counted = "1 layer" if len(view) == 1 else f"{len(view)} layers"
-        self.private_layer(view, WholePart, compile=compile, words=words or f"{counted} as one workload")
+        words = words or f"{counted} as one workload"
+        self.private_layer(view, WholePart, compile=compile, words=words, steps=tuple(steps))
 
     def failed(self, part: Part, reason: str) -> None:
         """Give a part back: it is barred from this backend and placed anew.

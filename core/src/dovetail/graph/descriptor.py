@@ -150,6 +150,14 @@ class Descriptor:
         """
         return ""
 
+    def steps_in_words(self) -> Sequence[tuple[str, str]]:
+        """(optional) Say of each step inside a private layer what it is: its name, and words.
+
+        For example ("conv1", "convolution engine, 90112 cycles"). For placement reports, where they
+        stand below the layer. Default: none.
+        """
+        return ()
+
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
         """Return the outputs' infos for the inputs' infos (None for an input not connected).
 

@@ -238,7 +238,22 @@ def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, in
         refusals,
         context.tuned.get(layer, ""),
         words.get(layer, ""),
+        _steps(layer, assigner),
     )
+
+
+def _steps(layer: Layer, assigner: Assigner) -> tuple[tuple[str, str], ...]:
+    """Return what a backend says of the steps inside a private layer of its own."""
+    home = assigner.assigned.get(layer)
+    if home is None or not assigner.is_private(layer):
+        return ()
+    origin, method = f"backend {home.label}, layer {layer.name!r} ({layer.kind})", "steps_in_words"
+    with backend_call(origin, method):
+        steps = tuple(layer.descriptor.steps_in_words())
+    for step in steps:
+        for text in checked(origin, method, step, tuple):
+            checked(origin, method, text, str)
+    return steps
 
 
 def _words(order: Sequence[Layer], assigner: Assigner, declared: _Declared) -> dict[Layer, str]:

@@ -30,6 +30,7 @@ class LayerReport(NamedTuple):
         words: What it computes and how, in the words of its backend, if it is private.
         tuned: How it is computed, if that was chosen by measuring on this machine: "tuned: direct,
             not winograd".
+        steps: What its steps are, in the words of its backend: (name, words).
     """
 
     name: str
@@ -42,6 +43,7 @@ class LayerReport(NamedTuple):
     refusals: tuple[Refusal, ...] = ()
     tuned: str = ""
     words: str = ""
+    steps: tuple[tuple[str, str], ...] = ()
 
 
 class PartitionReport(Record, frozen=True):
@@ -215,7 +217,7 @@ class Placement(NamedTuple):
             part = "" if row.partition is None else str(row.partition)
             why = "; ".join(filter(None, (": ".join(filter(None, (row.reason, row.words))), row.tuned)))
             rows.append((row.name, row.kind.removeprefix("dovetail."), where, part, covers, why))
-            notes.append([str(refusal) for refusal in row.refusals])
+            notes.append([*map(str, row.refusals), *_aligned(row.steps)])
         return _table(rows, notes)
 
     def _partition_table(self) -> str:
@@ -260,6 +262,12 @@ class Placement(NamedTuple):
     def to_json(self, indent: int | None = None) -> str:
         """Return the report as JSON text."""
         return json.dumps(self.to_dict(), indent=indent)
+
+
+def _aligned(steps: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the steps of a layer as lines, their words below one another."""
+    width = max((len(name) for name, _ in steps), default=0)
+    return [f"{name.ljust(width)}  {words}" for name, words in steps]
 
 
 def _copier(copy: CopyReport) -> str:
