@@ -149,6 +149,16 @@ def test_the_report_tells_what_the_steps_of_a_part_are() -> None:
     assert placement.to_dict()["layers"][0]["steps"] == Telling.steps
 
 
+def test_long_names_are_shortened_in_the_report() -> None:
+    network = Network("long")
+    x = network.input("x", (3,))
+    long, fused = "model/" * 20 + "first", "block/relu;block/convolution;" + "block/bias" * 10
+    network.output(network.multiplication(network.addition(x, x, name=long), x, name=fused), "y")
+    report = dovetail.optimize(network, backends=[Telling()]).placement.explain()
+    assert max(map(len, report.splitlines())) < 260
+    assert "...del/model/model/model/model/model/model/first ... block/relu;..." in report
+
+
 @pytest.mark.parametrize("steps", ["one", [("a", 1)], [3]])
 def test_steps_that_are_not_names_and_words_are_refused(steps: Any) -> None:
     backend = Telling()

@@ -13,6 +13,11 @@ from ..ground.records import NamedTuple, Record
 from .candidate import BY_THE_CALLER, Absent, Refusal
 from .copies import CopyReport
 
+_MAX_NAME = 48
+"""Characters of a name in a table."""
+_MAX_LISTED = 4
+"""Layers that are named one by one."""
+
 
 class LayerReport(NamedTuple):
     """One layer of the optimized network.
@@ -212,11 +217,11 @@ class Placement(NamedTuple):
         rows = [("layer", "kind", "backend", "partition", "stands for", "why")]
         notes: list[Sequence[str]] = [()]
         for row in self.layers:
-            covers = "" if row.sources == (row.name,) else ", ".join(row.sources)
+            covers = "" if row.sources == (row.name,) else _listed(row.sources)
             where = _label(row.backend, row.device)
             part = "" if row.partition is None else str(row.partition)
             why = "; ".join(filter(None, (": ".join(filter(None, (row.reason, row.words))), row.tuned)))
-            rows.append((row.name, row.kind.removeprefix("dovetail."), where, part, covers, why))
+            rows.append((_short(row.name), row.kind.removeprefix("dovetail."), where, part, covers, why))
             notes.append([*map(str, row.refusals), *_aligned(row.steps)])
         return _table(rows, notes)
 
@@ -224,7 +229,9 @@ class Placement(NamedTuple):
         rows = [("partition", "backend", "layers")]
         for part in self.partitions:
             shown = part.layers if len(part.layers) <= 4 else (*part.layers[:2], "...", part.layers[-1])
-            rows.append((str(part.index), _label(part.backend, part.device), f"{len(part.layers)}: {', '.join(shown)}"))
+            rows.append(
+                (str(part.index), _label(part.backend, part.device), f"{len(part.layers)}: {', '.join(map(_short, shown))}")
+            )
         return _table(rows) if self.partitions else ""
 
     def _copy_table(self) -> str:
@@ -232,7 +239,7 @@ class Placement(NamedTuple):
         rows = [("copy", "from", "to", "by", "bytes", *(("ms",) if measured else ()), "why")]
         for copy in self.copies:
             took = "-" if copy.milliseconds is None else f"{copy.milliseconds:.3f}"
-            row = (copy.tensor, str(copy.source), str(copy.target), _copier(copy), str(copy.nbytes))
+            row = (_short(copy.tensor), str(copy.source), str(copy.target), _copier(copy), str(copy.nbytes))
             rows.append((*row, *((took,) if measured else ()), copy.reason))
         return f"{_table(rows)}\neach run copies {self.crossing}" if self.copies else ""
 
@@ -266,8 +273,33 @@ class Placement(NamedTuple):
 
 def _aligned(steps: Sequence[tuple[str, str]]) -> list[str]:
     """Return the steps of a layer as lines, their words below one another."""
-    width = max((len(name) for name, _ in steps), default=0)
-    return [f"{name.ljust(width)}  {words}" for name, words in steps]
+    names = [_short(name) for name, _ in steps]
+    width = max(map(len, names), default=0)
+    return [f"{name.ljust(width)}  {words}" for name, (_, words) in zip(names, steps, strict=True)]
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name some layers, of many the first and the last."""
+    if len(names) <= _MAX_LISTED:
+        return ", ".join(map(_short, names))
+    return f"{_short(names[0])} ... {_short(names[-1])}, {len(names)} in all"
+
+
+def _short(name: str) -> str:
+    """Return a name that fits into a table: its end, by which layers of one model differ.
+
+    Of names that converters joined by semicolons, that of the last operator of a fused layer, which
+    they put first.
+    """
+    if len(name) <= _MAX_NAME:
+        return name
+    first, joined, last = name.partition(" ... ")
+    if joined:
+        return f"{_short(first)}{joined}{_short(last)}"
+    first, fused, _ = name.partition(";")
+    end = ";..." if fused else ""
+    room = _MAX_NAME - len(end)
+    return f"{first if len(first) <= room else f'...{first[3 - room :]}'}{end}"
 
 
 def _copier(copy: CopyReport) -> str:
