@@ -15,7 +15,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 CORE = ROOT / "core" / "src"
 
-FLOORS = ("ground", "graph", "layers", "quantized", "contract", "native", "discovery", "optimizer", "runtime", "loading")
+FLOORS = (
+    *("ground", "graph", "layers", "quantized", "contract", "native", "discovery"),
+    *("isolation", "optimizer", "runtime", "loading"),
+)
 
 PUBLIC = (
     "dovetail",

@@ -37,7 +37,9 @@ class Admission(Record):
     notes: list[str] = field(default_factory=list)
 
 
-def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: bool = False) -> Admission:
+def admit(
+    candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: bool = False, isolated: bool = False
+) -> Admission:
     """Take a candidate through the steps bytes and probe; listing looked at place and ABI.
 
     Args:
@@ -45,6 +47,7 @@ def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: b
         store: What is known of backends that were tried before.
         probing: False: it is not tried in a child process.
         afresh: Try it even if it is known to be good.
+        isolated: It runs in a process of its own, where one in quarantine may run too.
 
     Raises:
         Refused: A step refuses it.
@@ -59,7 +62,7 @@ def admit(candidate: Candidate, store: VerdictStore, *, probing: bool, afresh: b
         check_lock(candidate, files, lock)
     if known is None:
         claims_of(candidate.manifest, candidate.path)
-    quarantined = store.quarantined(candidate, lambda: files)
+    quarantined = None if isolated else store.quarantined(candidate, lambda: files)
     if quarantined is not None:
         raise quarantined.refusal
     if known is not None:

@@ -19,6 +19,8 @@ names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
 - `version`, `vendor`: for people;
 - `claims`: which layers it takes, see `claims.py`; read when the backend is first used;
 - `bit_exact`, `deviations`, `late_failure`: promises, see `promises.py`; read by tools;
+- `isolate`: true if the backend is to run in a process of its own, unless the caller says
+  otherwise; see docs/isolation.md;
 - `drivers`: environment variables, and absolute paths of files and folders, by which it finds its
   drivers: where one changes, it is tried again before it is loaded.
 
@@ -57,6 +59,7 @@ _OPTIONAL: dict[str, type] = {
     "deviations": dict,
     "late_failure": dict,
     "drivers": list,
+    "isolate": bool,
 }
 _LARGEST_NUMBER = 1_000_000_000
 
@@ -157,7 +160,7 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
                 raise malformed(f"the manifest lacks {name!r}; it must have {', '.join(_REQUIRED)}")
             continue
         value = manifest[name]
-        if not isinstance(value, wanted) or isinstance(value, bool):
+        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
             raise malformed(f"{name!r} in the manifest must be of type {wanted.__name__}, not {shown(value)}")
         if isinstance(value, str) and not value.isprintable():  # a listing must not move the cursor of a terminal
             raise malformed(f"{name!r} in the manifest holds control characters: {shown(value)}")

@@ -128,7 +128,7 @@ class _Child:
                 file.seek(0)
                 text = _BOOTSTRAP.format(path=path, request=file.fileno(), reply=reply_end)
                 self._process = subprocess.Popen(
-                    [sys.executable, *_interpreter_flags(), "-X", "faulthandler", "-c", text],
+                    [sys.executable, *interpreter_flags(), "-X", "faulthandler", "-c", text],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -298,7 +298,7 @@ def _place(trace: str) -> str:
     return ""
 
 
-def _interpreter_flags() -> list[str]:
+def interpreter_flags() -> list[str]:
     """Return the flags of this interpreter, so that the child finds what it finds."""
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     return [flag for flag in flags if not flag.startswith("-W")]

@@ -268,6 +268,42 @@ class Registry:
                 entry.backend = self._load(entry)
             return entry.backend
 
+    def manifest_of(self, id: str) -> Mapping[str, Any] | None:
+        """Return what a backend says of itself, without looking at it; None if it says nothing.
+
+        None also where there is no such backend.
+        """
+        for entry in self._entries():
+            if entry.row.id == id:
+                return entry.candidate.manifest if entry.candidate is not None else getattr(entry.backend, "manifest", None)
+        return None
+
+    def admitted(self, id: str) -> Candidate | IBackend:
+        """Return what a process of its own makes a backend of; this process runs no code of it.
+
+        It is neither probed nor kept out by quarantine: where it runs, it may crash.
+
+        Returns:
+            The candidate; the backend itself if it was registered in process.
+
+        Raises:
+            BackendUnavailableError: It is not installed.
+            BackendError: It is refused, or offered twice.
+        """
+        entry = self._entry(BackendId(id))
+        if entry.candidate is None:
+            assert entry.backend is not None  # it was registered in process
+            return entry.backend
+        try:
+            if entry.candidate.refusal is not None:
+                raise entry.candidate.refusal
+            from .admission import admit
+
+            admit(entry.candidate, self.verdicts, probing=False, isolated=True)
+        except Refused as refusal:
+            raise error_of(entry.row, refusal, self._ready()) from refusal
+        return entry.candidate
+
     def examine(self, id: str, *, probing: bool = True, afresh: bool = False) -> BackendRow:
         """Take a backend through the steps up to the probe, and return its row.
 

@@ -33,6 +33,7 @@ from ..ground.errors import DovetailError, LimitError, OptionError
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
 from ..ground.logs import Log
+from ..isolation.backend import IsolatedBackend
 from ..optimizer import NetworkSource
 from ..optimizer.candidates import resolve
 from ..optimizer.policy import FirstWilling
@@ -153,7 +154,7 @@ class ModelSnapshots:
     def backend(self, name: str) -> Assigned:
         """Return the backend of this name, of those that the user asked for."""
         if self._backends is None:
-            ready, _ = resolve(self._request.backends, self._request.options, self._request.registry)
+            ready, _ = resolve(self._request.backends, self._request.options, self._request.registry, self._request.isolate)
             self._backends = {str(one.request.id): one for one in ready}
         return self._backends[name]
 
@@ -168,6 +169,8 @@ class ModelSnapshots:
         placement = optimized.placement
         if placement.absent or any(one.device.facts or one.device.revision for one in placement.devices):
             return  # drivers come and change
+        if any(one is not None and isinstance(one.backend, IsolatedBackend) for one in optimized.assignment.values()):
+            return  # its workloads lie in another process
         facts = NetworkFacts(
             optimized.name,
             optimized.inputs,
@@ -219,13 +222,22 @@ def _asked(request: CompileRequest) -> str | None:
     is_usual = (
         type(request.backends) in (NoneType, str, BackendRequest, list, tuple)
         and not (request.shapes or request.values or request.require or request.forbid or request.debug or request.given_back)
+        and not request.isolate  # whose workloads lie in other processes
         and request.passes
+        and request.apart is None
         and request.tuned is True
         and request.limits is None
         and type(request.policy) is FirstWilling
         and request.registry is default_registry()
     )
-    values = (request.backends, request.fallback, request.options, request.integer_layers, request.reduce_float)
+    values: tuple[Any, ...] = (
+        request.backends,
+        request.fallback,
+        request.options,
+        request.integer_layers,
+        request.reduce_float,
+    )
+    values += (request.isolate,)
     return repr(values) if is_usual and all(map(_is_plain, values)) else None
 
 

@@ -119,7 +119,7 @@ def compile_network(
         The optimized network, or what is open: only a run brings it.
     """
     network = source.take()
-    ready, absent = resolve(request.backends, request.options, request.registry)
+    ready, absent = resolve(request.backends, request.options, request.registry, request.isolate)
     requests = [*(one.request for one in ready), *(one.request for one in absent)]
     constraints = Constraints(network, requests, request.require, request.forbid, fallback=request.fallback)
     assigner = Assigner(ready, constraints, request.policy, request.given_back)

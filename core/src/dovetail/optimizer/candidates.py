@@ -31,26 +31,33 @@ _NOT_THERE = Device(name="not on this machine")
 
 
 def resolve(
-    backends: Sequence[BackendLike] | BackendLike | None, options: Options | None, registry: Registry
+    backends: Sequence[BackendLike] | BackendLike | None,
+    options: Options | None,
+    registry: Registry,
+    isolate: Sequence[str] | str | None = None,
 ) -> tuple[list[Assigned], list[Absent]]:
     """Return the backends that are ready, by preference, and the optional ones that are not.
+
+    Those in `isolate` run in a process of their own; None: those whose manifest asks for it.
 
     Without `backends` the registry's defaults are used. Each of them may be absent, and those
     behind the first that is there are opened when they are needed.
 
     Raises:
         BackendUnavailableError: One that was asked for without ``?`` is not ready, or none is left.
-        OptionError: The list is empty, names one backend twice, or `options` names none of it.
+        OptionError: The list is empty, names one backend twice, or `options` or `isolate` names
+            none of it.
     """
     entries = _entries(backends, registry)
     requests = [_request(entry) for entry in entries]
     _refuse_doubles(requests)
     _refuse_strangers({} if options is None else options, requests)
+    apart = None if isolate is None else _isolated_ids(isolate, requests)
     ready: list[Assigned] = []
     absent: list[Absent] = []
     for entry, request in zip(entries, requests, strict=True):
         given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
-        one = Assigned(request, registry, partial(_opened, entry, request, given, registry, backends is None))
+        one = Assigned(request, registry, partial(_opened, entry, request, given, registry, backends is None, apart))
         # A default that nobody spoke of is opened when those before it refuse something.
         is_needed = backends is not None or not ready or given is not None
         if is_needed and one.absence is not None:
@@ -67,15 +74,25 @@ def resolve(
     return ready, absent
 
 
-def _opened(entry: BackendLike, request: BackendRequest, given: Any, registry: Registry, is_default: bool) -> Opened | Absent:
+def _opened(
+    entry: BackendLike,
+    request: BackendRequest,
+    given: Any,
+    registry: Registry,
+    is_default: bool,
+    apart: frozenset[str] | None,
+) -> Opened | Absent:
     """Open a backend.
 
     Raises:
         BackendError: It is not there, and somebody asked for it.
     """
     try:
-        backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
-        options = build_options(backend, given)
+        if str(request.id) in apart if apart is not None else _asks_for_isolation(entry, request, registry):
+            backend, options = _isolated(entry, request, given, registry)
+        else:
+            backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
+            options = build_options(backend, given)
         device = _device(backend, _with_device(backend, request, options))
     except BackendError as error:
         # Nobody asked for a default by name, so that one which is broken must not keep the
@@ -86,6 +103,46 @@ def _opened(entry: BackendLike, request: BackendRequest, given: Any, registry: R
             _log.warning("%s is left out: %s", request.id, error.message)
         return Absent(request, str(error.details.get("state", "unavailable")), error.message)
     return Opened(backend, options, device)
+
+
+def _isolated_ids(isolate: Sequence[str] | str, requests: Sequence[BackendRequest]) -> frozenset[str]:
+    """Return the ids of the backends that run in processes of their own.
+
+    Raises:
+        OptionError: One is none of those that are asked for.
+    """
+    given = [isolate] if isinstance(isolate, str) else isolate
+    if not isinstance(given, Iterable) or not all(isinstance(one, str) for one in given):
+        raise OptionError(
+            f"isolate={shown(isolate)} names no backends", code=ErrorCode.OPTION_INVALID, hint="give an id, or a list of ids"
+        )
+    known = [str(request.id) for request in requests]
+    for one in given:
+        if one not in known:
+            raise OptionError(f"isolate names {one!r}, which is not in backends=", hint=suggestion(one, known), key=one)
+    return frozenset(map(str, given))
+
+
+def _asks_for_isolation(entry: BackendLike, request: BackendRequest, registry: Registry) -> bool:
+    """Say whether a backend's manifest wants it to run in a process of its own."""
+    if isinstance(entry, IBackend):
+        with backend_call(f"backend {request.id}", "manifest"):
+            manifest = entry.manifest
+    else:
+        tell = getattr(registry, "manifest_of", None)  # which a registry of the caller's need not have
+        manifest = None if tell is None else tell(request.id)
+    return isinstance(manifest, Mapping) and manifest.get("isolate") is True
+
+
+def _isolated(entry: BackendLike, request: BackendRequest, given: Any, registry: Registry) -> tuple[IBackend, Any]:
+    """Return the stand-in of a backend that runs in a process of its own, and its options."""
+    from ..isolation.backend import IsolatedOptions, isolated, isolated_object  # few programs isolate
+
+    if isinstance(entry, IBackend):
+        return isolated_object(entry), IsolatedOptions(given)
+    if not hasattr(registry, "admitted"):
+        return isolated_object(registry.get(request.id)), IsolatedOptions(given)
+    return isolated(registry, request.id), IsolatedOptions(given)
 
 
 def _entries(backends: Sequence[BackendLike] | BackendLike | None, registry: Registry) -> list[BackendLike]:

@@ -52,6 +52,11 @@ class Compilation(Record):
     counts: dict[str, int] = field(default_factory=dict)
     folding: FoldingBudget = field(default_factory=FoldingBudget)
 
+    @property
+    def offers_layers_apart(self) -> bool:
+        """Whether each layer is offered to its backend as a part of its own."""
+        return not self.request.passes if self.request.apart is None else self.request.apart
+
     def share_constants(self) -> Pass:
         """Create the pass that shares constants with earlier plans."""
         assert self.shared is not None  # the step runs only then
@@ -163,7 +168,7 @@ WITH_SIZES: tuple[Step, ...] = (
     Step((Making(lambda c: AssignBackends(c.assigner)),), _always),
     Step((_of("Activation")(lambda c: passes.FuseActivation(c.assigner)),), _optional),
     Step((Making(lambda c: RequireHomes(c.assigner)),), _always),
-    Step((Making(lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback, apart=not c.request.passes)),), _always),
+    Step((Making(lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback, apart=c.offers_layers_apart)),), _always),
     Step((Making(lambda c: c.take_choices()),), lambda c: c.chooser is not None),
     Step((Making(lambda c: passes.DropUnused()),), _optional),
     Step((Making(lambda c: passes.InsertDebug()),), lambda c: bool(c.request.debug)),

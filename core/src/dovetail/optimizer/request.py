@@ -60,6 +60,9 @@ class CompileRequest(Record, frozen=True, kw_only=True):
         progress: Called with (backend id, fraction, what) while backends compile; what it raises
             ends the load.
         limits: How much it may take; the same when the result is asked to plan anew.
+        isolate: Ids of backends that run in a process of their own; the others run in this one,
+            with ``()`` all. None: those whose manifest asks for it.
+        apart: Offer each layer to its backend as a part of its own. None: where `passes` is False.
         given_back: Parts that were claimed and could not be compiled; their layers go to other
             backends.
     """
@@ -81,6 +84,8 @@ class CompileRequest(Record, frozen=True, kw_only=True):
     registry: Registry = field(default_factory=default_registry)
     progress: Listener | None = None
     limits: Limits | None = None
+    isolate: Sequence[str] | str | None = None
+    apart: bool | None = None
     given_back: tuple[GivenBack, ...] = ()
 
     def __post_init__(self) -> None:

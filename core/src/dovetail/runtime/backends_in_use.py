@@ -26,7 +26,7 @@ from .workload import Queues, Workload
 if TYPE_CHECKING:
     from ..optimizer.optimized import OptimizedNetwork
 
-_GIVES_BACK = frozenset({ErrorCode.COMPILE_FAILED, ErrorCode.BACKEND_BROKEN})
+_GIVES_BACK = frozenset({ErrorCode.COMPILE_FAILED, ErrorCode.BACKEND_BROKEN, ErrorCode.ISOLATED_PROCESS_DIED})
 """Failures of a backend to make what it claimed.
 
 A breach of the contract or a lack of memory is another thing.

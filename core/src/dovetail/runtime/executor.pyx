@@ -15,7 +15,7 @@ from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int64_t
 from posix.unistd cimport getpid
 
-from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_OK, DOVETAIL_OUT_OF_MEMORY
+from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_FORKED, DOVETAIL_OK, DOVETAIL_OUT_OF_MEMORY
 from dovetail.runtime.plans cimport DVT_MAX_MARKS, DVT_TIMED_OUT, DVT_UNWATCHED, Context, Plan, dvt_span, now_ns
 from dovetail.runtime.ports cimport Port, Ports, fits
 
@@ -23,7 +23,7 @@ import os
 import sys
 import threading
 
-from ..ground.errors import ErrorCode, RunError
+from ..ground.errors import DovetailError, ErrorCode, RunError
 from ..ground.foreign_text import one_line
 from ..ground.host_exceptions import is_of_host
 from . import run_errors
@@ -443,6 +443,10 @@ cdef class NetworkRunner:
             raise run_errors.unwatched(self._name)
         if cause is not None and (status == DOVETAIL_CANCELLED or is_of_host(cause)):
             raise cause
+        if status == DOVETAIL_FORKED:
+            raise run_errors.forked(self._name)
+        if isinstance(cause, DovetailError) and cause.code is ErrorCode.ISOLATED_PROCESS_DIED:
+            raise run_errors.process_died(self._name, plan.steps[context.c.failed_step], cause) from cause.__cause__
         if status == DOVETAIL_CANCELLED:
             told = run_errors.late if context.c.watch.stop & DVT_TIMED_OUT else run_errors.cancelled
             raise told(self._name, plan.steps[context.c.current_step], stuck)

@@ -75,6 +75,16 @@ def failed(name: str, step: Any, status: int, text: str, stuck: bool, *, out_of_
     )
 
 
+def process_died(name: str, step: Any, cause: RunError) -> RunError:
+    """Return the error for a step whose backend's process died; `cause` says how."""
+    return RunError(
+        f"network {name!r}: layer {step.name!r} ({step.layer_kind}): {cause.message}",
+        code=cause.code,
+        hint=cause.hint,
+        **{**cause.details, "layer": step.name, "sources": step.sources},
+    )
+
+
 def lack_of_memory(what: str, error: MemoryError) -> BaseException:
     """Return the error for memory that could not be had.
 

@@ -1,0 +1,412 @@
+"""The template of a backend's processes: it has imported everything, and forks one when asked.
+
+A new process takes milliseconds so, not the half second that an interpreter, NumPy and a driver's
+libraries take. The template is single-threaded and runs no network; it also collects what its
+processes write, and how they end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..discovery.probe import interpreter_flags
+from ..ground.errors import BackendError, ErrorCode
+from ..ground.limits import under_way
+from ..ground.records import NamedTuple, Record
+from ..ground.settings import PROBE, probe_timeout
+from .channel import CHANNEL_BYTES, SharedBytes
+from .messages import EndedError, rebuilt_error, receive, send
+from .parts import shared_memory, written
+
+_BOOTSTRAP = (
+    "import sys; sys.path[:] = {path!r}; "
+    "from dovetail.loading.isolated_template import main; main({connection}, {request}, {lifeline})"
+)
+_START_SECONDS = 60.0  # for the interpreter and the core, before the backend's own time begins
+_END_SECONDS = 5.0
+_KEPT_OUTPUT = 16 << 10
+_SHOWN_LINES = 8
+_FATAL = "Fatal Python error"  # with which faulthandler begins
+
+Look = Callable[[], object]
+
+
+def look_at_limits() -> None:
+    """End a wait of the load under way by raising, once it takes too long."""
+    budget = under_way()
+    if budget is not None:
+        budget.check_time()
+
+
+class Ending(NamedTuple):
+    """How a process ended.
+
+    Attributes:
+        text: In words, as in "was ended by SIGABRT".
+        output: The last lines that it wrote.
+        signal: The signal that ended it, or 0.
+    """
+
+    text: str
+    output: str
+    signal: int = 0
+
+    @property
+    def shown_output(self) -> str:
+        """The last lines, for a message; empty if it wrote nothing."""
+        lines = [line for line in self.output.splitlines() if line.strip() and "<frozen" not in line]
+        end = max((number for number, line in enumerate(lines) if line.startswith(_FATAL)), default=len(lines))
+        shown = lines[max(end - _SHOWN_LINES, 0) : end + _SHOWN_LINES]  # what the driver said, and where it was
+        return "; its last lines:\n  " + "\n  ".join(shown) if shown else ""
+
+
+class Process(Record, eq=False):
+    """A process that was forked.
+
+    Attributes:
+        number: Of the template's processes.
+        connection: Speaks with it.
+        pidfd: Refers to it.
+        channel: Memory that it shares with the host.
+    """
+
+    number: int
+    connection: socket.socket
+    pidfd: int
+    channel: SharedBytes
+
+
+class Template:
+    """A template process, started when a first process is asked for, and again if it died.
+
+    Args:
+        name: The backend's id.
+        how: How the backend is made: JSON, and what is pickled.
+    """
+
+    def __init__(self, name: str, how: Mapping[str, Any]) -> None:
+        self.name = name
+        self._how = dict(how)
+        self._lock = threading.RLock()
+        self._running: _Running | None = None
+        self._is_cold = False
+        _templates.add(self)
+
+    def fork(self, look: Look) -> Process:
+        """Fork a process.
+
+        Args:
+            look: Called while nothing happens; ends the wait by raising.
+
+        Raises:
+            BackendError: The backend cannot be imported, or the template died.
+        """
+        with self._held(look):
+            running = self._started(look)
+            ours, theirs = socket.socketpair()
+            descriptor = -1
+            try:
+                descriptor = shared_memory(CHANNEL_BYTES, f"dovetail-{self.name}-channel")
+                number, pidfd = running.fork(theirs.fileno(), descriptor, look)
+                return Process(number, ours, pidfd, SharedBytes(descriptor, CHANNEL_BYTES, True))
+            except EndedError as error:
+                ours.close()
+                ending = self._end()
+                raise self._died(f"the process that it is forked from {ending.text}", ending) from error
+            except BaseException:
+                ours.close()
+                raise
+            finally:
+                theirs.close()
+                if descriptor >= 0:
+                    os.close(descriptor)
+
+    def ending(self, number: int) -> Ending:
+        """Return how a process ended that has ended or was killed."""
+        with self._lock:
+            running = self._running
+            if running is None:
+                return Ending("was ended with the process that it was forked from", "")
+            try:
+                return running.ending(number)
+            except EndedError:
+                ending = self._end()
+                return Ending(f"was ended with the process that it was forked from, which {ending.text}", ending.output)
+
+    def close(self) -> None:
+        """End the template and all its processes; it starts again when it is needed."""
+        with self._lock:
+            self._end()
+
+    def forget(self) -> None:
+        """In a forked child of the host: let go of processes that are the parent's."""
+        self._lock = threading.RLock()
+        if self._running is not None:
+            self._running.forget()
+            self._running = None
+
+    @contextlib.contextmanager
+    def _held(self, look: Look) -> Any:
+        while not self._lock.acquire(timeout=0.01):
+            look()
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _started(self, look: Look) -> _Running:
+        if self._running is not None and self._running.has_ended():
+            self._end()
+        if self._running is None:
+            running = _Running(self.name, {**self._how, "cold": self._is_cold})
+            try:
+                if running.wait_until_ready(look):
+                    self._running = running
+                else:  # its import started threads, with which no process can be forked soundly
+                    self._is_cold = True
+                    running.end()
+                    return self._started(look)
+            except EndedError as error:
+                ending = running.end()
+                raise self._died(f"it {ending.text} while it was imported", ending) from error
+            except TimeoutError as error:
+                ending = running.end()
+                text = f"it did not come back from its import within {probe_timeout():g} s"
+                raise self._died(text, ending, "give it more time with DOVETAIL_PROBE_TIMEOUT, or tell its makers") from error
+            except BaseException:
+                running.end()
+                raise
+        return self._running
+
+    def _end(self) -> Ending:
+        running, self._running = self._running, None
+        return Ending("was not running", "") if running is None else running.end()
+
+    def _died(self, text: str, ending: Ending, hint: str = "tell its makers") -> BackendError:
+        return BackendError(
+            f"backend {self.name!r}, in a process of its own: {text}{ending.shown_output}",
+            code=ErrorCode.ISOLATED_PROCESS_DIED,
+            hint=hint,
+            backend=self.name,
+            signal=ending.signal,
+            output=ending.output,
+        )
+
+
+class _Running:
+    """A template process that runs."""
+
+    def __init__(self, name: str, how: Mapping[str, Any]) -> None:
+        self.name = name
+        self._numbers = 0
+        self._forked: dict[int, int] = {}
+        self._abandoned: set[int] = set()
+        self._endings: dict[int, Ending] = {}
+        self._output = b""
+        if not sys.executable or getattr(sys, "frozen", False) or not hasattr(os, "pidfd_open"):
+            raise BackendError(
+                f"backend {name!r} cannot be isolated: this program has no Python interpreter to start, or no Linux 5.3",
+                code=ErrorCode.BACKEND_BROKEN,
+                hint="leave isolate= out",
+            )
+        path = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
+        self._connection, theirs = socket.socketpair()
+        life_of_child, self._lifeline = os.pipe()  # once nobody holds the end for writing, the kernel ends the child
+        request = -1
+        try:
+            request = written({**how, "path": path, "name": name}, "dovetail-template")
+            descriptors = (theirs.fileno(), request, life_of_child)
+            text = _BOOTSTRAP.format(path=path, connection=descriptors[0], request=request, lifeline=life_of_child)
+            self._process = subprocess.Popen(
+                [sys.executable, *interpreter_flags(), "-X", "faulthandler", "-c", text],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                pass_fds=descriptors,
+                start_new_session=True,  # Ctrl-C in a terminal is the host's; and one signal ends all of them
+                env={**os.environ, PROBE: "off", "OPENBLAS_NUM_THREADS": "1"},
+            )
+        except OSError as error:
+            self._connection.close()
+            os.close(self._lifeline)
+            raise BackendError(
+                f"backend {name!r} cannot be isolated: {sys.executable} cannot be started: {error.strerror}",
+                code=ErrorCode.BACKEND_BROKEN,
+                hint="leave isolate= out, or see the limits of this process",
+            ) from error
+        except BaseException:
+            self._connection.close()
+            os.close(self._lifeline)
+            raise
+        finally:
+            theirs.close()
+            os.close(life_of_child)
+            if request >= 0:
+                os.close(request)
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._finalizer = weakref.finalize(self, _end_process, self._process, self._connection, self._lifeline, os.getpid())
+
+    def wait_until_ready(self, look: Look) -> bool:
+        """Wait for the import of the backend; false if it must be left to each process.
+
+        Raises:
+            EndedError: It died.
+            TimeoutError: It took too long.
+            DovetailError: The import raised.
+        """
+        deadline = time.monotonic() + _START_SECONDS
+
+        def wait() -> None:
+            look()
+            self._drain()
+            if self.has_ended():
+                raise EndedError("it ended")
+            if time.monotonic() > deadline:
+                raise TimeoutError("its time is over")
+
+        receive(self._connection, wait)  # it begins
+        deadline = time.monotonic() + probe_timeout()
+        message, _ = receive(self._connection, wait)
+        if "error" in message:
+            raise rebuilt_error(message["error"], f"backend {self.name!r}")
+        return message.get("is_forkable") is True
+
+    def fork(self, connection: int, channel: int, look: Look) -> tuple[int, int]:
+        """Have it fork; return the number of the process and what refers to it."""
+        self._numbers += 1
+        number = self._numbers
+        try:
+            send(self._connection, {"fork": number}, [connection, channel])
+            while number not in self._forked:
+                self._take_in(look)
+        except BaseException:
+            self._abandoned.add(number)
+            raise
+        return number, self._forked.pop(number)
+
+    def ending(self, number: int) -> Ending:
+        """Return how a process ended, which it does about now."""
+        until = time.monotonic() + _END_SECONDS
+
+        def wait() -> None:
+            if time.monotonic() > until:
+                raise EndedError("it does not answer")
+
+        while number not in self._endings:
+            self._take_in(wait)
+        return self._endings.pop(number)
+
+    def _take_in(self, look: Look) -> None:
+        """Take in one message."""
+        message, descriptors = receive(self._connection, look)
+        number = message.get("forked")
+        if isinstance(number, int) and len(descriptors) == 1:
+            if number in self._abandoned:
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(descriptors[0], signal.SIGKILL)
+                os.close(descriptors[0])
+            else:
+                self._forked[number] = descriptors[0]
+            return
+        for one in descriptors:
+            os.close(one)
+        number = message.get("ended")
+        status, output = message.get("status"), message.get("output")
+        if isinstance(number, int) and isinstance(status, int) and isinstance(output, str) and number not in self._abandoned:
+            self._endings[number] = _ending(status, output)
+
+    def has_ended(self) -> bool:
+        """Tell whether it has ended."""
+        return self._process.poll() is not None
+
+    def end(self) -> Ending:
+        """End it and all its processes; return how it had ended before, if it had."""
+        before = self._process.poll()
+        if before is None:  # it may be about to: its connection ends first
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                before = self._process.wait(0.05)
+        self._drain()  # while it ends it may write more than a pipe holds
+        _stop(self._process)
+        self._drain()
+        self._finalizer()
+        for pidfd in self._forked.values():
+            os.close(pidfd)
+        output = self._output.decode("utf-8", "replace")
+        return Ending("was ended", output) if before is None else _ending_of_code(before, output)
+
+    def forget(self) -> None:
+        """Close what a forked child of the host has of it."""
+        self._finalizer.detach()
+        self._connection.close()
+        os.close(self._lifeline)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._process.returncode = 0  # it is no child of this process
+
+    def _drain(self) -> None:
+        """Take in what it wrote while it imported, so that it does not wait for a reader."""
+        stream = self._process.stdout
+        if stream is None or stream.closed:
+            return
+        while True:
+            try:
+                data = os.read(stream.fileno(), 1 << 16)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self._output = (self._output + data)[-_KEPT_OUTPUT:]
+
+
+def _end_process(process: subprocess.Popen[bytes], connection: socket.socket, lifeline: int, host: int) -> None:
+    """End a template and its processes, all of which are in its group; the host has no zombies."""
+    if os.getpid() != host:
+        return
+    _stop(process)
+    assert process.stdout is not None
+    process.stdout.close()
+    connection.close()
+    os.close(lifeline)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+    process.wait()
+
+
+def _ending(status: int, output: str) -> Ending:
+    """Return an ending of a status as `os.waitpid` gives it."""
+    return _ending_of_code(os.waitstatus_to_exitcode(status) if 0 <= status < 1 << 16 else 255, output)
+
+
+def _ending_of_code(code: int, output: str) -> Ending:
+    if code >= 0:
+        return Ending(f"ended itself with exit code {code}", output)
+    known = {int(one): one.name for one in signal.Signals}
+    return Ending(f"was ended by {known.get(-code, f'signal {-code}')}", output, -code)
+
+
+_templates: weakref.WeakSet[Template] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    """In a forked child of the host: its parent's processes are not its own."""
+    for template in list(_templates):
+        template.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,264 @@
+"""Backends in processes of their own: the same results, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fakes.isolated import Compiling, Faulty
+
+import dovetail
+from dovetail import DType, Network, OptionError, Runtime
+from dovetail.discovery.registry import Registry
+
+
+@pytest.fixture
+def runtime():
+    with Runtime(threads=1) as made:
+        yield made
+
+
+def network(shape=(2, 3), dtype=np.float32):
+    net = Network("scaled")
+    net.output(net.relu(net.input("x", shape, dtype), name="scale"), "y")
+    return net
+
+
+def children():
+    """Return the processes of this test that live, below any depth."""
+    found, pending = [], [os.getpid()]
+    while pending:
+        pid = pending.pop()
+        for task in Path(f"/proc/{pid}/task").glob("*"):
+            try:
+                new = [int(word) for word in (task / "children").read_text().split()]
+            except OSError:
+                continue
+            found += new
+            pending += new
+    return [pid for pid in found if "isolated_template" in Path(f"/proc/{pid}/cmdline").read_text()]
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_it_runs_elsewhere_and_ends_with_its_network(runtime):
+    runtime.load(network(), optimize={"backends": [Faulty()], "isolate": "Faulty"}).unload()  # opens what stays open
+    before = descriptors()
+    net = runtime.load(
+        network(), optimize={"backends": [Faulty()], "isolate": ["Faulty"], "options": {"Faulty": {"factor": 3}}}
+    )
+    assert children()
+    assert "scale" in str(net.placement)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(net.run({"x": x})["y"], x * 3)
+    net.unload()
+    assert not children()
+    del net
+    assert descriptors() <= before + 2  # the options, kept for the next network
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [((), np.float32), ((0, 4), np.float32), ((1,), np.float16), ((7, 3), np.float64), ((2, 0), np.float16), ((5,), np.int32)],
+)
+def test_shapes_and_types(runtime, shape, dtype):
+    asked = {"backends": [Faulty()], "isolate": "Faulty"}
+    net = runtime.load(network(shape, dtype), optimize=asked)
+    x = np.ones(shape, dtype)
+    result = net.run({"x": x})["y"]
+    assert result.dtype == dtype
+    np.testing.assert_array_equal(result, x * 2)
+
+
+def test_devices_threads_words_and_progress_come_through():
+    told = []
+    net = dovetail.load(
+        network((8,)),
+        [f"Compiling:{1}"],
+        isolate="Compiling",
+        threads=1,
+        runtime=Runtime(threads=1),
+        registry=_registry(Compiling()),
+        progress=lambda *news: told.append(news),
+    )
+    pid, threads = net.run({"x": np.zeros(8, np.float32)})["y"][:2]
+    assert int(pid) % (1 << 24) != os.getpid()
+    assert threads == 1
+    assert told == [("Compiling", 0.0, "step 0"), ("Compiling", 0.5, "step 1"), ("Compiling", 1.0, "step 2")]
+    (report,) = net.placement.layers
+    assert report.words == "fused, in a process of its own"
+    net.unload()
+
+
+def _registry(backend, manifest=None):
+    registry = Registry()
+    registry.register(backend, manifest=manifest)
+    return registry
+
+
+def test_what_it_refuses_goes_on_with_its_reason(runtime):
+    net = Network("two")
+    net.output(net.unary(net.relu(net.input("x", (3,)), name="mine"), "exp", name="other"), "y")
+    with pytest.raises(dovetail.PlacementError, match=r"no dovetail\.ElementwiseUnary here"):
+        runtime.load(net, optimize={"backends": [Faulty()], "isolate": "Faulty"})
+    pytest.importorskip("dovetail_reference")
+    loaded = runtime.load(net, optimize={"backends": [Faulty(), "CpuRef"], "isolate": "Faulty"})
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_allclose(loaded.run({"x": x})["y"], np.exp(2 * x), rtol=1e-6)
+
+
+def test_the_manifest_asks_and_the_caller_decides(runtime):
+    manifest = {"id": "Compiling", "device": "npu", "rank": 1, "description": "tells its process", "isolate": True}
+    asked = {"backends": ["Compiling:1"], "registry": _registry(Compiling(), manifest)}
+    x = {"x": np.zeros(2, np.float32)}
+    isolated = runtime.load(network((2,)), optimize=asked)
+    inside = runtime.load(network((2,)), optimize={**asked, "isolate": ()})
+    assert children()
+    assert isolated.run(x)["y"][0] != np.float32(os.getpid())
+    assert inside.run(x)["y"][0] == np.float32(os.getpid())
+
+
+def test_ids_and_options_that_mean_nothing(runtime):
+    with pytest.raises(OptionError, match="isolate names 'Faulti'"):
+        runtime.load(network(), optimize={"backends": [Faulty()], "isolate": "Faulti"})
+    with pytest.raises(OptionError, match="has no option 'factr'"):
+        runtime.load(network(), optimize={"backends": [Faulty()], "isolate": "Faulty", "options": {"Faulty": {"factr": 1}}})
+
+
+def test_open_sizes_and_several_networks(runtime):
+    asked = {"backends": [Faulty()], "isolate": "Faulty"}
+    first = runtime.load(network(("N", 2)), optimize=asked)
+    second = runtime.load(network((3, 2)), optimize=asked)
+    for size in (1, 3, 2, 3):
+        x = np.full((size, 2), size, np.float32)
+        np.testing.assert_array_equal(first.run({"x": x})["y"], 2 * x)
+    np.testing.assert_array_equal(second.run({"x": x})["y"], 2 * x)
+    first.unload()
+    np.testing.assert_array_equal(second.run({"x": x})["y"], 2 * x)
+
+
+def test_many_runs_in_flight(runtime):
+    net = runtime.load(network((64,)), optimize={"backends": [Faulty()], "isolate": "Faulty"})
+    wrong = []
+
+    def work(value):
+        x = np.full(64, value, np.float32)
+        wrong.extend(1 for _ in range(50) if not np.array_equal(net.run({"x": x})["y"], 2 * x))
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_several_parts_inputs_and_outputs(runtime):
+    net = Network("several")
+    a, b = net.input("a", (4,)), net.input("b", (2, 2), np.float16)
+    middle = net.relu(a, name="first")
+    net.output(middle, "m")
+    net.output(net.relu(middle, name="second"), "y")
+    net.output(net.relu(b, name="third"), "z")
+    loaded = runtime.load(net, optimize={"backends": [Faulty()], "isolate": "Faulty"})
+    x, y = np.arange(4, dtype=np.float32), np.ones((2, 2), np.float16)
+    result = loaded.run({"a": x, "b": y})
+    np.testing.assert_array_equal(result["m"], 2 * x)
+    np.testing.assert_array_equal(result["y"], 4 * x)
+    np.testing.assert_array_equal(result["z"], 2 * y)
+
+
+def test_the_same_bits_as_in_process(runtime):
+    """Weights, several kinds and element types: `CpuRef` alone knows all of them."""
+    pytest.importorskip("dovetail_reference")
+    generator = np.random.default_rng(3)
+    net = Network("convolutional")
+    x = net.input("x", (2, 3, 9, 9))
+    weights = generator.normal(size=(8, 3, 3, 3)).astype(np.float32)
+    y = net.relu(net.convolution2d(x, weights, generator.normal(size=8).astype(np.float32)))
+    y = net.softmax(net.matmul(net.reshape(y, (2, -1)), generator.normal(size=(8 * 49, 5)).astype(np.float32)))
+    net.output(y, "y")
+    feeds = {"x": generator.normal(size=(2, 3, 9, 9)).astype(np.float32)}
+    inside = runtime.load(net, optimize={"backends": ["CpuRef"]}).run(feeds)
+    isolated = runtime.load(net, optimize={"backends": ["CpuRef"], "isolate": "CpuRef"})
+    assert isolated.run(feeds)["y"].tobytes() == inside["y"].tobytes()
+    assert isolated.run(feeds, timeout=20)["y"].tobytes() == inside["y"].tobytes()
+
+
+def test_states(runtime):
+    pytest.importorskip("dovetail_reference")
+    net = Network("sum")
+    after = net.addition(net.state("total", (2,)), net.input("x", (2,)))
+    net.write_state("total", after)
+    net.output(net.multiplication(after, np.float32(2)), "y")
+    loaded = runtime.load(net, optimize={"backends": ["CpuRef"], "isolate": "CpuRef"})
+    x = {"x": np.ones(2, np.float32)}
+    assert [loaded.run(x)["y"][0] for _ in range(3)] == [2, 4, 6]
+    assert loaded.run(x, state=loaded.new_state())["y"][0] == 2
+
+
+def test_an_object_that_cannot_be_sent(runtime):
+    class Local(Faulty):
+        pass
+
+    with pytest.raises(dovetail.BackendError, match="cannot be pickled"):
+        runtime.load(network(), optimize={"backends": [Local()], "isolate": "Faulty"})
+
+
+_PROGRAM = """
+import os, signal, sys, numpy as np, dovetail
+sys.path.insert(0, {folder!r})
+from fakes.isolated import Faulty
+net = dovetail.Network("scaled")
+net.output(net.relu(net.input("x", (2,))), "y")
+loaded = dovetail.load(net, [Faulty()], isolate="Faulty")
+print(loaded.run({{"x": np.ones(2, np.float32)}})["y"].tolist(), flush=True)
+print(*open(f"/proc/self/task/{{os.getpid()}}/children").read().split(), flush=True)
+{last}
+"""
+
+
+@pytest.mark.parametrize("last", ["", "os.kill(os.getpid(), signal.SIGKILL)", "os._exit(3)"])
+def test_processes_end_with_the_host_however_it_ends(last):
+    text = _PROGRAM.format(folder=str(Path(__file__).parent), last=last)
+    begun = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.splitlines()[0] == "[2.0, 2.0]"
+    assert done.stderr == ""
+    template = int(done.stdout.splitlines()[1])
+    while Path(f"/proc/{template}").exists() and "isolated_template" in Path(f"/proc/{template}/cmdline").read_text():
+        assert time.monotonic() - begun < 60
+        time.sleep(0.01)
+
+
+def test_a_forked_child_may_not_use_it(runtime):
+    net = runtime.load(network((2,)), optimize={"backends": [Faulty()], "isolate": "Faulty"})
+    x = np.ones(2, np.float32)
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            net.run({"x": x})
+        except dovetail.RunError as error:
+            code = 0 if error.code == dovetail.ErrorCode.FORKED else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    np.testing.assert_array_equal(net.run({"x": x})["y"], 2 * x)
+
+
+def test_bfloat16_crosses(runtime):
+    pytest.importorskip("dovetail_reference")
+    net = Network("brain")
+    net.output(net.cast(net.cast(net.input("x", (3,)), DType.BFLOAT16), DType.FLOAT32), "y")
+    x = np.array([1.0, 2.5, -3.25], np.float32)
+    loaded = runtime.load(net, optimize={"backends": ["CpuRef"], "isolate": "CpuRef"})
+    np.testing.assert_array_equal(loaded.run({"x": x})["y"], x)
