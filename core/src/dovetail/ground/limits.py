@@ -335,3 +335,4 @@ def limited(limits: Limits | None, *, seconds: float | None = None, joining: boo
         ) from error
     finally:
         _thread.budget = current
+        made.error = None  # whoever remembers the load would keep all that the error refers to
