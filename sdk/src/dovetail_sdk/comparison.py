@@ -20,6 +20,7 @@ from .pairs import (
     computed_slots,
     groups,
     is_quantized,
+    isolated_of,
     moved_like,
     names_with_sizes,
     options_for,
@@ -51,6 +52,7 @@ class Side:
         backends: Ids in order of preference; None for the default.
         shapes: Sizes that were given.
         options: Options of backends, by id.
+        isolate: Ids of those that run in a process of their own; None for the default.
         seconds: What each run took.
         backends_used: Backends that ran it.
     """
@@ -60,6 +62,7 @@ class Side:
     backends: Sequence[str] | None
     shapes: dict[str, Any]
     options: Mapping[str, Mapping[str, Any]] | None = None
+    isolate: Sequence[str] | None = None
     seconds: list[float] = field(default_factory=list)
     backends_used: str = ""
 
@@ -82,7 +85,9 @@ class Side:
         made = []
         for network, model, ids, own, others in zip((a, b), models, backends, sizes, reversed(sizes), strict=True):
             shape = {name: size for name, size in placing.shape.items() if name in own or name not in others}
-            made.append(cls(model, network, ids, shapes_for(network, shape), options_for(placing.options, ids, backends)))
+            options = options_for(placing.options, ids, backends)
+            isolate = isolated_of(placing.isolate, ids, backends)
+            made.append(cls(model, network, ids, shapes_for(network, shape), options, isolate))
         return made[0], made[1]
 
     @property

@@ -152,6 +152,19 @@ backend_options_option = _repeatable(
 """Add ``--option``, passed on as `options`: options of backends by id, or None."""
 
 
+def _collect_ids(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[str] | None:
+    return [name.strip() for text in value for name in text.split(",") if name.strip()] if value else None
+
+
+isolate_option = _repeatable(
+    "--isolate",
+    metavar="ID[,ID...]",
+    callback=_collect_ids,
+    help="Backends that run in a process of their own; '' for none. Default: those whose manifest asks for it.",
+)
+"""Add ``--isolate``: a list of ids, or None."""
+
+
 shape_option = _repeatable(
     "--shape",
     type=shape_of,
@@ -175,22 +188,27 @@ class Placing(NamedTuple):
         options: Options of backends, by id.
         shape: Sizes by name.
         threads: CPU threads at most; None for all.
+        isolate: Ids of backends that run in a process of their own; None for the default.
     """
 
     backends: list[str] | None
     options: dict[str, dict[str, Any]] | None
     shape: dict[str, tuple[int, ...]]
     threads: int | None
+    isolate: list[str] | None
 
 
 def placing_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--backends``, ``--option``, ``--shape`` and ``--threads``, passed on as `placing`."""
+    """Add what says where and how a model runs, passed on as `placing`.
+
+    That is ``--backends``, ``--option``, ``--shape``, ``--threads`` and ``--isolate``.
+    """
 
     @functools.wraps(function)
-    def collected(backends: Any, options: Any, shape: Any, threads: Any, **others: Any) -> Any:
-        return function(placing=Placing(backends, options, shape, threads), **others)
+    def collected(backends: Any, options: Any, shape: Any, threads: Any, isolate: Any, **others: Any) -> Any:
+        return function(placing=Placing(backends, options, shape, threads, isolate), **others)
 
-    for add in (threads_option, shape_option, backend_options_option, backends_option):
+    for add in (isolate_option, threads_option, shape_option, backend_options_option, backends_option):
         collected = add(collected)
     return collected
 

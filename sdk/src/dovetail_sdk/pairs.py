@@ -259,5 +259,13 @@ def options_for(
     return {name: values for name, values in options.items() if name in own or name not in others}
 
 
+def isolated_of(
+    isolate: Sequence[str] | None, ids: Sequence[str] | None, all_ids: Iterable[Sequence[str] | None]
+) -> list[str] | None:
+    """Return the backends that are isolated, of those that a network is to run on."""
+    kept = options_for(None if isolate is None else {name: {} for name in isolate}, ids, all_ids)
+    return None if kept is None else list(kept)
+
+
 def _names(ids: Sequence[str]) -> set[str]:
     return {one.rstrip("?").partition(":")[0] for one in ids}

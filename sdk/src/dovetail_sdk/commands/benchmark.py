@@ -74,7 +74,13 @@ def command(
         assumed = one_for_open_sizes(network, shapes)
         shapes |= assumed
         loaded = dovetail.load(
-            network, placing.backends, threads=placing.threads, shapes=shapes or None, options=placing.options, progress=told
+            network,
+            placing.backends,
+            threads=placing.threads,
+            shapes=shapes or None,
+            options=placing.options,
+            isolate=placing.isolate,
+            progress=told,
         )
     load_seconds = perf_counter() - begin
     with loaded:

@@ -84,6 +84,7 @@ def report_path(context: click.Context, parameter: click.Parameter, value: tuple
 @click.option(
     "--bit-exact", is_flag=True, help="Hold results to the bits that standards define, even where these are not promised."
 )
+@click.option("--isolate", is_flag=True, help="Load its networks in a process of its own, as users can.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
 @click.option(
     "--only", multiple=True, metavar="PATTERN", help="Checks whose id contains this, or matches it as a glob. Repeatable."
@@ -100,6 +101,7 @@ def command(
     options: dict[str, Any],
     late_failure: dict[str, Any],
     bit_exact: bool,
+    isolate: bool,
     seed: int,
     only: tuple[str, ...],
     operators: tuple[str, ...],
@@ -123,7 +125,16 @@ def command(
     checks = checks_up_to(level, only)
     if not checks:
         raise click.UsageError(f"no check up to level {level} matches {' or '.join(only)}")
-    orders = Orders(backend, options, seed, budget, operators, late_failure=late_failure or None, bit_exact=bit_exact)
+    orders = Orders(
+        backend,
+        options,
+        seed,
+        budget,
+        operators,
+        late_failure=late_failure or None,
+        bit_exact=bit_exact,
+        isolate=isolate,
+    )
     with _progress(len(checks), quiet=as_json) as listen:
         report = Supervisor(orders, listen).run(checks, level)
     report.environment = environment(backend, seed=seed, options=options)

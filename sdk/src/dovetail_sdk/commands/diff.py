@@ -113,7 +113,7 @@ def _loaded(side: Any, placing: Placing, limits: Limits | None) -> LoadedNetwork
 
     with working(f"loading {side.model.name}") as told:
         load = partial(dovetail.load, side.network, side.backends, threads=placing.threads, shapes=side.shapes or None)
-        return load(options=side.options, limits=limits, progress=told)
+        return load(options=side.options, isolate=side.isolate, limits=limits, progress=told)
 
 
 def _print(

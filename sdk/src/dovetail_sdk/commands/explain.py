@@ -52,6 +52,7 @@ def command(
             placing.backends,
             shapes=sizes,
             options=placing.options,
+            isolate=placing.isolate,
             threads=placing.threads,
             progress=told,
             limits=limits,

@@ -14,6 +14,7 @@ from ..options import (
     backend_options_option,
     backends_option,
     in_folder,
+    isolate_option,
     limits_option,
     model_argument,
     numbers_of,
@@ -38,6 +39,7 @@ MAX_ROWS = 8
 @model_argument
 @backends_option
 @backend_options_option
+@isolate_option
 @click.option(
     "-i",
     "--input",
@@ -109,6 +111,7 @@ def command(
     model: Path,
     backends: list[str] | None,
     options: dict[str, dict[str, Any]] | None,
+    isolate: list[str] | None,
     inputs: tuple[str, ...],
     output: Path | None,
     shape: dict[str, tuple[int, ...]],
@@ -143,7 +146,16 @@ def command(
     names = _lines(labels) if labels is not None else None
     shapes = shapes_for(network, shape)
     with working(f"loading {model.name}") as told:
-        load = partial(dovetail.load, network, backends, threads=threads, shapes=shapes or None, options=options, limits=limits)
+        load = partial(
+            dovetail.load,
+            network,
+            backends,
+            threads=threads,
+            shapes=shapes or None,
+            options=options,
+            limits=limits,
+            isolate=isolate,
+        )
         loaded = load(progress=told)
     with loaded:
         if output is not None and output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:

@@ -45,6 +45,8 @@ def command(
         return
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
+    if placing.isolate:
+        raise click.UsageError("what runs in a process of its own cannot be tuned: leave --isolate out")
 
     import dovetail
 

@@ -43,6 +43,7 @@ def main(orders: dict[str, Any]) -> None:
         tolerate=tuple(orders["tolerate"]),
         late_failure=orders["late_failure"],
         bit_exact=orders["bit_exact"],
+        isolate=orders["isolate"],
     )
     tell({"event": "opened", "id": str(target.backend.id), "device": target.described_device})
     by_id: dict[str, Check] = {check.id: check for check in all_checks()}

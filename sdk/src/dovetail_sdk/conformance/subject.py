@@ -177,6 +177,7 @@ class Settings:
         late_failure: Options under which work that was enqueued fails on the device; None for those
             that the manifest names.
         bit_exact: Hold results to the bits that standards define even where they are not promised.
+        isolate: Networks of the backend are loaded in a process of its own.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -188,6 +189,7 @@ class Settings:
     tolerate: Sequence[str] = ()
     late_failure: Mapping[str, Any] | None = None
     bit_exact: bool = False
+    isolate: bool = False
 
 
 class Subject:
@@ -344,6 +346,8 @@ class Subject:
 
     def _arguments(self, extra_backends: Sequence[str | IBackend], keywords: Mapping[str, Any]) -> dict[str, Any]:
         arguments = {"backends": [self.target.asked_for, *extra_backends], **keywords}
+        if self.settings.isolate:
+            arguments["isolate"] = [self.id]
         if self.options:
             arguments["options"] = {self.id: self.options, **keywords.get("options", {})}
         return arguments

@@ -48,6 +48,7 @@ class Orders:
         late_failure: Options under which work that was enqueued fails on the device; None for those
             that the manifest names.
         bit_exact: Hold results to the bits that standards define even where they are not promised.
+        isolate: Networks of the backend are loaded in a process of its own.
     """
 
     target: str
@@ -58,6 +59,7 @@ class Orders:
     tolerate: Sequence[str] = ()
     late_failure: Mapping[str, Any] | None = None
     bit_exact: bool = False
+    isolate: bool = False
 
 
 class Supervisor:
