@@ -176,7 +176,7 @@ static int await(dvt_isolated_part *part, uint32_t request, const dovetail_call 
             return DOVETAIL_CANCELLED;
         }
     }
-    part->is_long = dvt_now_ns() - begun > 2 * worker->spin_ns;
+    part->is_long = dvt_now_ns() - begun > worker->spin_ns;
     if (give_up) {
         return DOVETAIL_CANCELLED;
     }

@@ -278,6 +278,10 @@ class Registry:
                 return entry.candidate.manifest if entry.candidate is not None else getattr(entry.backend, "manifest", None)
         return None
 
+    def holds(self, backend: IBackend) -> bool:
+        """Tell whether a backend is one that was found, not one that the caller made."""
+        return any(entry.candidate is not None for entry in self._known(backend))
+
     def admitted(self, id: str) -> Candidate | IBackend:
         """Return what a process of its own makes a backend of; this process runs no code of it.
 

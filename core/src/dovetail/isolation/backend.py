@@ -7,10 +7,11 @@ part is placed there, compiles nothing, and becomes one workload here.
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
 
 from ..contract.backend_id import BackendId
 from ..contract.claims import Claims
@@ -25,8 +26,8 @@ from ..ground.foreign_text import described, one_line
 from ..ground.records import Record
 from .messages import Message
 from .parts import FlatPart, flattened_layer, flattened_view, written
-from .template import Template
-from .worker import LoadedPart, SharedFile, Worker
+from .template import Template, look_at_limits
+from .worker import LoadedPart, SharedFile, Worker, nonsense
 
 
 class IsolatedOptions(Record, frozen=True):
@@ -66,8 +67,10 @@ class IsolatedBackend(IBackend):
         self._name = name
         self.manifest, self.claims = manifest, claims
         self._template = Template(str(name), how)
+        self._lock = threading.RLock()  # one question at a time, and none while processes are ended
         self._options: dict[str, tuple[int, SharedFile]] = {}
-        self._facts: dict[int, _Facts] = {}
+        self._numbers = 0
+        self._facts: dict[str, _Facts] = {}
         self._asking: Worker | None = None
         self._users = 0
 
@@ -79,11 +82,16 @@ class IsolatedBackend(IBackend):
 
     def asked(self, message: Message, options: IsolatedOptions, *files: SharedFile) -> Message:
         """Ask a process of the backend something, and return what it replied."""
-        if self._asking is None:
-            self._asking = Worker(self._template, _nothing)
-        number, file = self._options_file(options)
-        descriptors = [one.descriptor for one in (file, *files)]
-        return self._asking.call({**message, "options": number}, descriptors)
+        while not self._lock.acquire(timeout=0.01):
+            look_at_limits()
+        try:
+            if self._asking is None:
+                self._asking = Worker(self._template, _nothing)
+            number, file = self._options_file(options)
+            descriptors = [one.descriptor for one in (file, *files)]
+            return self._asking.call({**message, "options": number}, descriptors)
+        finally:
+            self._lock.release()
 
     def _options_file(self, options: IsolatedOptions) -> tuple[int, SharedFile]:
         key = repr(options.given)
@@ -92,7 +100,8 @@ class IsolatedBackend(IBackend):
                 file = SharedFile(written(options.given, "dovetail-options"))
             except (pickle.PicklingError, TypeError, AttributeError) as error:
                 raise self._not_pickled("its options", error) from error
-            self._options[key] = (len(self._options), file)
+            self._numbers += 1
+            self._options[key] = (self._numbers, file)
         return self._options[key]
 
     def _not_pickled(self, what: str, error: BaseException) -> BackendError:
@@ -104,15 +113,18 @@ class IsolatedBackend(IBackend):
 
     def facts(self, options: IsolatedOptions) -> _Facts:
         """Return what its code says of itself, asked once for each set of options."""
-        number, _ = self._options_file(options)
-        if number not in self._facts:
-            reply = self.asked({"do": "describe"}, options)
+        key = repr(options.given)
+        if key not in self._facts:
             try:
-                self._facts[number] = _facts_of(reply)
+                reply = self.asked({"do": "describe"}, options)
+                self._facts[key] = _facts_of(reply)
             except (KeyError, TypeError, ValueError, AttributeError) as error:
-                assert self._asking is not None  # it was asked
-                raise self._asking.nonsense() from error
-        return self._facts[number]
+                self.end_if_idle()
+                raise nonsense(f"backend {str(self._name)!r}") from error
+            except BaseException:
+                self.end_if_idle()
+                raise
+        return self._facts[key]
 
     @property
     def kind_versions(self) -> Mapping[str, int]:  # type: ignore[override]  # of a class elsewhere
@@ -188,22 +200,28 @@ class IsolatedBackend(IBackend):
     def create_workload_factory(
         self, context: IBackendContext | None, resources: HostResources, options: IsolatedOptions
     ) -> IWorkloadFactory:
-        number, file = self._options_file(options)
-        self._users += 1
+        with self._lock:
+            number, file = self._options_file(options)
+            self._users += 1
         worker = Worker(self._template, self._worker_ended)
+        if isinstance(context, _Context):
+            context.made(worker)
         return _Factory(worker, {"options": number, "threads": resources.threads}, file)
 
     def _worker_ended(self) -> None:
-        self._users -= 1
-        self.end_if_idle()
+        with self._lock:
+            self._users -= 1
+            self.end_if_idle()
 
     def end_if_idle(self) -> None:
         """End all processes, if no network is loaded; they start again when they are needed."""
-        if self._users == 0:
-            if self._asking is not None:
-                self._asking.close()
-                self._asking = None
-            self._template.close()
+        with self._lock:
+            if self._users == 0:
+                if self._asking is not None:
+                    self._asking.close()
+                    self._asking = None
+                self._template.close()
+                self._options.clear()
 
 
 def _nothing() -> None:
@@ -215,9 +233,20 @@ class _Context(IBackendContext):
 
     def __init__(self, backend: IsolatedBackend) -> None:
         self._backend = backend
+        self._loading: dict[int, list[ref[Worker]]] = {}
+
+    def before_load(self, network: str) -> None:
+        self._loading[threading.get_ident()] = []
+
+    def made(self, worker: Worker) -> None:
+        """Note the process of a network that this thread is loading."""
+        self._loading.get(threading.get_ident(), []).append(ref(worker))
 
     def after_load(self, network: str, error: BaseException | None) -> None:
-        if error is not None:
+        made = self._loading.pop(threading.get_ident(), [])
+        if error is not None:  # the caller may hold it, and with it all that failed
+            for worker in filter(None, [one() for one in made]):
+                worker.close()
             self._backend.end_if_idle()
 
     def after_unload(self, network: str) -> None:

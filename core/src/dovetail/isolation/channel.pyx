@@ -86,7 +86,8 @@ TEXT_BYTES = <int>DVT_CHANNEL_TEXT
 OK, FAILED, CANCELLED, OUT_OF_MEMORY = DOVETAIL_OK, DOVETAIL_FAILED, DOVETAIL_CANCELLED, DOVETAIL_OUT_OF_MEMORY
 DIED, LOST = <int>DVT_WORKER_DIED, <int>DVT_WORKER_LOST
 
-cdef int64_t SPIN_NS = 50_000       # about what it costs to wake a sleeper up, twice
+cdef int64_t HOST_SPIN_NS = 100_000 # the host spins for runs that took no longer the last time
+cdef int64_t SPIN_NS = 50_000       # about what it costs to wake a sleeper up
 cdef int64_t GRACE_NS = 100_000_000 # a run ends within 200 ms after its deadline
 cdef int64_t SLICE_NS = 2_000_000
 
@@ -145,7 +146,7 @@ cdef class WorkerEnd:
     def __cinit__(self):
         self.c.pidfd = -1
         self.c.grace_ns = GRACE_NS
-        self.c.spin_ns = SPIN_NS if usable_cores() > 1 else 0
+        self.c.spin_ns = HOST_SPIN_NS if usable_cores() > 1 else 0
         self.c.host = getpid()
 
     def acquire(self, look):

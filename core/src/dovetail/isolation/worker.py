@@ -136,16 +136,8 @@ class Worker:
             raise rebuilt_error(reply["error"], self.origin)
         answer = reply.get("reply")
         if not isinstance(answer, dict):
-            raise self.nonsense()
+            raise nonsense(self.origin)
         return answer
-
-    def nonsense(self) -> BackendError:
-        """Return the error for a reply that is none."""
-        return BackendError(
-            f"{self.origin}: its process gave a reply that cannot be understood",
-            code=ErrorCode.BACKEND_CONTRACT,
-            hint="its code may write over memory that is not its own; tell its makers",
-        )
 
     def _report(self, reply: Message) -> None:
         fraction, what = reply["progress"], reply.get("what")
@@ -200,6 +192,15 @@ class Worker:
         """Return a number for a part."""
         self._numbers += 1
         return self._numbers
+
+
+def nonsense(origin: str) -> BackendError:
+    """Return the error for a reply that is none."""
+    return BackendError(
+        f"{origin}: its process gave a reply that cannot be understood",
+        code=ErrorCode.BACKEND_CONTRACT,
+        hint="its code may write over memory that is not its own; tell its makers",
+    )
 
 
 class LoadedPart:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import time
@@ -136,6 +137,10 @@ class _Worker:
 
     def look(self) -> bool:
         """Take a message from the socket and reply; false once the host is gone."""
+        poller = select.poll()
+        poller.register(self._connection, select.POLLIN)
+        if not poller.poll(0):  # the host wrote before it asked: somebody else wrote over the channel
+            return True
         try:
             message, descriptors = receive(self._connection)
         except EndedError:

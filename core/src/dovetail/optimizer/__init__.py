@@ -23,7 +23,7 @@ from ..ground.progress import listening
 from ..ground.records import NamedTuple
 from .assignment import Assigner, is_workload
 from .candidate import Absent, Assigned, GivenBack, Refusal
-from .candidates import BackendLike, resolve
+from .candidates import BackendLike, let_go, resolve
 from .constraints import Constraints
 from .copies import CopyReport
 from .core_kinds import Debug, MemoryCopy
@@ -118,8 +118,22 @@ def compile_network(
     Returns:
         The optimized network, or what is open: only a run brings it.
     """
-    network = source.take()
     ready, absent = resolve(request.backends, request.options, request.registry, request.isolate)
+    try:
+        return _compiled(source, request, shared, ready, absent)
+    except BaseException:
+        let_go(ready)
+        raise
+
+
+def _compiled(
+    source: NetworkSource,
+    request: CompileRequest,
+    shared: SharedConstants | None,
+    ready: Sequence[Assigned],
+    absent: Sequence[Absent],
+) -> OptimizedNetwork | OpenSizes:
+    network = source.take()
     requests = [*(one.request for one in ready), *(one.request for one in absent)]
     constraints = Constraints(network, requests, request.require, request.forbid, fallback=request.fallback)
     assigner = Assigner(ready, constraints, request.policy, request.given_back)

@@ -60,7 +60,12 @@ def resolve(
         one = Assigned(request, registry, partial(_opened, entry, request, given, registry, backends is None, apart))
         # A default that nobody spoke of is opened when those before it refuse something.
         is_needed = backends is not None or not ready or given is not None
-        if is_needed and one.absence is not None:
+        try:
+            is_absent = is_needed and one.absence is not None
+        except BaseException:
+            let_go(ready)
+            raise
+        if is_absent and one.absence is not None:
             absent.append(one.absence)
         else:
             ready.append(one)
@@ -72,6 +77,15 @@ def resolve(
             absent=absent,
         )
     return ready, absent
+
+
+def let_go(candidates: Iterable[Assigned]) -> None:
+    """End processes of backends that serve nobody, after a compilation that failed."""
+    for one in candidates:
+        if isinstance(one.found, Opened):
+            end = getattr(one.found.backend, "end_if_idle", None)  # an isolated backend's
+            if end is not None:
+                end()
 
 
 def _opened(
@@ -138,7 +152,8 @@ def _isolated(entry: BackendLike, request: BackendRequest, given: Any, registry:
     """Return the stand-in of a backend that runs in a process of its own, and its options."""
     from ..isolation.backend import IsolatedOptions, isolated, isolated_object  # few programs isolate
 
-    if isinstance(entry, IBackend):
+    holds = getattr(registry, "holds", None)
+    if isinstance(entry, IBackend) and not (holds is not None and holds(entry)):
         return isolated_object(entry), IsolatedOptions(given)
     if not hasattr(registry, "admitted"):
         return isolated_object(registry.get(request.id)), IsolatedOptions(given)

@@ -102,9 +102,10 @@ class OptimizeSubgraphs(Pass):
                 raise
             reason = f"optimize_subgraph() raised {described(error)}"
             if not self.fallback:
+                died = isinstance(error, BackendError) and error.code is ErrorCode.ISOLATED_PROCESS_DIED
                 raise BackendError(
                     f"backend {candidate.label}: {reason}",
-                    code=ErrorCode.BACKEND_CONTRACT,
+                    code=ErrorCode.ISOLATED_PROCESS_DIED if died else ErrorCode.BACKEND_CONTRACT,
                     hint="tell the backend's vendor, or allow fallback to the next backend: fallback=True",
                     backend=candidate.label,
                     layers=[layer.name for layer in view.layers],
