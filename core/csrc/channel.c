@@ -14,6 +14,9 @@
 
 #include "executor.h"
 
+/* So often is spinning left out at most before it is tried again. */
+#define MOST_LEFT_OUT 15
+
 /* How often a waiting host looks whether the process lives and the run goes on. */
 #define TICK_NS INT64_C(1000000)
 
@@ -42,20 +45,24 @@ static void futex_wake(_Atomic uint32_t *word, int count)
 }
 
 /* Spin until a word is no longer `seen`; 0 once the time is over. */
-static int spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns)
+static int spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns, dvt_patience *patience)
 {
-    if (spin_ns <= 0) {
+    if (spin_ns <= 0 || patience->left_out > 0) {
+        patience->left_out -= patience->left_out > 0;
         return atomic_load(word) != seen;
     }
     const int64_t until = dvt_now_ns() + spin_ns;
     do {
         for (int i = 0; i < 16; i++) {
             if (atomic_load_explicit(word, memory_order_acquire) != seen) {
+                patience->backoff = 0;
                 return 1;
             }
             pause_briefly();
         }
     } while (dvt_now_ns() < until);
+    patience->backoff = patience->backoff < MOST_LEFT_OUT ? 2 * patience->backoff + 1 : MOST_LEFT_OUT;
+    patience->left_out = patience->backoff;
     return 0;
 }
 
@@ -88,12 +95,9 @@ uint32_t dvt_ask(dvt_worker_end *worker, int32_t part, int64_t deadline)
     return number;
 }
 
-int dvt_is_answered(dvt_channel *channel, uint32_t request, int64_t spin_ns, int64_t sleep_ns)
+int dvt_is_answered(dvt_channel *channel, uint32_t request, int64_t sleep_ns)
 {
     uint32_t seen = atomic_load(&channel->answer);
-    if (seen != request && spin_while(&channel->answer, seen, spin_ns)) {
-        seen = atomic_load(&channel->answer);
-    }
     if (seen != request && sleep_ns > 0) {
         sleep_while(&channel->answer, seen, &channel->host_sleeps, sleep_ns);
         seen = atomic_load(&channel->answer);
@@ -154,12 +158,13 @@ static char *bytes_of(const dovetail_tensor *tensor)
 static int await(dvt_isolated_part *part, uint32_t request, const dovetail_call *call)
 {
     dvt_worker_end *worker = part->worker;
-    int64_t spin_ns = part->is_long ? 0 : worker->spin_ns, give_up = 0;
-    const int64_t begun = dvt_now_ns();
-    while (!dvt_is_answered(worker->channel, request, spin_ns, TICK_NS)) {
-        spin_ns = 0;
+    int64_t give_up = 0;
+    if (!part->is_long) {
+        spin_while(&worker->channel->answer, request - 1, worker->spin_ns, &worker->patience);
+    }
+    while (!dvt_is_answered(worker->channel, request, TICK_NS)) {
         if (dvt_has_ended(worker)) {
-            if (dvt_is_answered(worker->channel, request, 0, 0)) {
+            if (dvt_is_answered(worker->channel, request, 0)) {
                 break;          /* it answered, and died then: the next call finds out */
             }
             worker->alive = 0;
@@ -176,7 +181,7 @@ static int await(dvt_isolated_part *part, uint32_t request, const dovetail_call 
             return DOVETAIL_CANCELLED;
         }
     }
-    part->is_long = dvt_now_ns() - begun > worker->spin_ns;
+    part->is_long = worker->channel->busy_ns > worker->spin_ns; /* not by the host's clock, which counts what waking up takes */
     if (give_up) {
         return DOVETAIL_CANCELLED;
     }
@@ -250,20 +255,22 @@ int dvt_isolated_execute(void *state, const dovetail_call *call)
     return status;
 }
 
-uint32_t dvt_next_request(dvt_channel *channel, uint32_t last, int64_t spin_ns)
+uint32_t dvt_next_request(dvt_channel *channel, uint32_t last, int64_t spin_ns, dvt_patience *patience, int64_t *taken_ns)
 {
-    if (!spin_while(&channel->request, last, spin_ns)) {
+    if (!spin_while(&channel->request, last, spin_ns, patience)) {
         while (atomic_load(&channel->request) == last) {
             sleep_while(&channel->request, last, &channel->worker_sleeps, -1);
         }
     }
     const uint32_t request = atomic_load(&channel->request);
     atomic_store_explicit(&channel->taken, request, memory_order_release);
+    *taken_ns = dvt_now_ns();
     return request;
 }
 
-void dvt_answer_request(dvt_channel *channel, uint32_t request, int32_t status, uint32_t text_bytes)
+void dvt_answer_request(dvt_channel *channel, uint32_t request, int64_t taken_ns, int32_t status, uint32_t text_bytes)
 {
+    channel->busy_ns = dvt_now_ns() - taken_ns;
     channel->status = status;
     channel->text_bytes = text_bytes;
     publish(&channel->answer, request, &channel->host_sleeps);

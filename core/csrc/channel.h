@@ -37,8 +37,16 @@ typedef struct {
     _Atomic uint32_t worker_sleeps;
     int32_t status;
     uint32_t text_bytes;
+    int64_t busy_ns;                        /* from taking the request to answering it */
     _Alignas(64) char text[DVT_CHANNEL_TEXT];
 } dvt_channel;
+
+/* Whether spinning is worth it: where it was in vain, it is left out for a while, twice as long each
+ * time. Where cores are busy, who spins keeps the other end from running. */
+typedef struct {
+    int32_t left_out;           /* so many times to come */
+    int32_t backoff;
+} dvt_patience;
 
 /* The host's end of one worker process, and of those that take its place. */
 typedef struct {
@@ -49,6 +57,7 @@ typedef struct {
     int32_t generation;         /* counts processes, from 1 */
     uint32_t requests;          /* the number of the latest */
     int64_t spin_ns, grace_ns;
+    dvt_patience patience;
     int64_t successes;          /* runs that were answered, of all processes */
     int32_t host;               /* the process that may use this */
     _Atomic uint32_t lock;      /* 0: free, 1: held, 2: held and waited for */
@@ -63,7 +72,7 @@ typedef struct dvt_isolated_part {
     const size_t *offsets, *bytes;  /* in it, of the inputs, then of the outputs */
     int32_t n_inputs, n_outputs;
     int is_explained;           /* `revive` said why the run failed */
-    int is_long;                /* the latest run took longer than anybody spins for */
+    int is_long;                /* the latest run kept the worker busy for longer than anybody spins */
     void *owner;
     /* Start a process, or load the part into it; the lock is held. DOVETAIL_OK, or the run ends with
      * this status. */
@@ -79,8 +88,8 @@ int dvt_isolated_execute(void *state, const dovetail_call *call);
 /* Ask for something; returns the number of the request. */
 uint32_t dvt_ask(dvt_worker_end *worker, int32_t part, int64_t deadline);
 
-/* Wait for the answer to a request: spin, then sleep. 1: it is there; 0: not within `sleep_ns`. */
-int dvt_is_answered(dvt_channel *channel, uint32_t request, int64_t spin_ns, int64_t sleep_ns);
+/* Sleep until a request is answered. 1: it is; 0: not within `sleep_ns`. */
+int dvt_is_answered(dvt_channel *channel, uint32_t request, int64_t sleep_ns);
 
 /* Whether the process has ended. */
 int dvt_has_ended(const dvt_worker_end *worker);
@@ -92,8 +101,9 @@ void dvt_worker_release(dvt_worker_end *worker);
 /* End the process. */
 void dvt_worker_kill(dvt_worker_end *worker);
 
-/* In the worker: wait for a request after `last`, as long as it takes; returns its number. */
-uint32_t dvt_next_request(dvt_channel *channel, uint32_t last, int64_t spin_ns);
+/* In the worker: wait for a request after `last`, as long as it takes; returns its number, and when
+ * that was. */
+uint32_t dvt_next_request(dvt_channel *channel, uint32_t last, int64_t spin_ns, dvt_patience *patience, int64_t *taken_ns);
 
-/* In the worker: answer; the text was written before. */
-void dvt_answer_request(dvt_channel *channel, uint32_t request, int32_t status, uint32_t text_bytes);
+/* In the worker: answer what was taken then; the text was written before. */
+void dvt_answer_request(dvt_channel *channel, uint32_t request, int64_t taken_ns, int32_t status, uint32_t text_bytes);

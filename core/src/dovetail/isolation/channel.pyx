@@ -50,6 +50,8 @@ cdef extern from "channel.h" nogil:
         int32_t status
         uint32_t text_bytes
         char *text
+    ctypedef struct dvt_patience:
+        int32_t left_out
     ctypedef struct dvt_worker_end:
         dvt_channel *channel
         int pidfd, alive, was_killed
@@ -69,13 +71,13 @@ cdef extern from "channel.h" nogil:
         int (*explain)(void *owner, const dovetail_call *call, int status) noexcept nogil
     int dvt_isolated_execute(void *state, const dovetail_call *call) noexcept
     uint32_t dvt_ask(dvt_worker_end *worker, int32_t part, int64_t deadline)
-    int dvt_is_answered(dvt_channel *channel, uint32_t request, int64_t spin_ns, int64_t sleep_ns)
     int dvt_has_ended(const dvt_worker_end *worker)
     int dvt_worker_try(dvt_worker_end *worker, int64_t sleep_ns)
     void dvt_worker_release(dvt_worker_end *worker)
     void dvt_worker_kill(dvt_worker_end *worker)
-    uint32_t dvt_next_request(dvt_channel *channel, uint32_t last, int64_t spin_ns)
-    void dvt_answer_request(dvt_channel *channel, uint32_t request, int32_t status, uint32_t text_bytes)
+    uint32_t dvt_next_request(
+        dvt_channel *channel, uint32_t last, int64_t spin_ns, dvt_patience *patience, int64_t *taken_ns)
+    void dvt_answer_request(dvt_channel *channel, uint32_t request, int64_t taken_ns, int32_t status, uint32_t text_bytes)
 
 CHANNEL_BYTES = sizeof(dvt_channel)
 """Of the shared memory of a channel."""
@@ -186,13 +188,6 @@ cdef class WorkerEnd:
     def ask_to_look(self):
         """Ask the process to look at its socket; returns the number of the request."""
         return dvt_ask(&self.c, DVT_LOOK_AT_SOCKET, 0)
-
-    def is_answered(self, uint32_t request):
-        """Tell whether a request was answered; it may take a few milliseconds."""
-        cdef bint answered
-        with nogil:
-            answered = dvt_is_answered(self.c.channel, request, 0, SLICE_NS)
-        return answered
 
     def kill(self):
         """End the process."""
@@ -344,7 +339,8 @@ cdef class ServingEnd:
     cdef SharedBytes memory
     cdef dvt_channel *channel
     cdef uint32_t request
-    cdef int64_t spin_ns
+    cdef int64_t taken_ns, spin_ns
+    cdef dvt_patience patience
 
     def __cinit__(self, SharedBytes channel not None):
         if channel.nbytes < sizeof(dvt_channel):
@@ -359,14 +355,14 @@ cdef class ServingEnd:
         """
         cdef uint32_t last = self.request
         with nogil:
-            self.request = dvt_next_request(self.channel, last, self.spin_ns)
+            self.request = dvt_next_request(self.channel, last, self.spin_ns, &self.patience, &self.taken_ns)
         return self.channel.part, self.channel.deadline
 
     def answer(self, int status, bytes text=b""):
         """Answer the request."""
         cdef uint32_t nbytes = min(<size_t>len(text), <size_t>DVT_CHANNEL_TEXT)
         memcpy(self.channel.text, PyBytes_AS_STRING(text), nbytes)
-        dvt_answer_request(self.channel, self.request, status, nbytes)
+        dvt_answer_request(self.channel, self.request, self.taken_ns, status, nbytes)
 
     @property
     def is_stopped(self):
