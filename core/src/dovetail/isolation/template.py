@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..discovery.probe import interpreter_flags
@@ -130,6 +130,13 @@ class Template:
                 theirs.close()
                 if descriptor >= 0:
                     os.close(descriptor)
+
+    def learn(self, modules: Sequence[str]) -> None:
+        """Have it import modules, unless they start threads; nobody waits for that."""
+        with self._lock:
+            if self._running is not None and not self._is_cold and modules:
+                with contextlib.suppress(EndedError):  # who asks next finds out
+                    self._running.learn(modules)
 
     def ending(self, number: int) -> Ending:
         """Return how a process ended that has ended or was killed."""
@@ -294,6 +301,10 @@ class _Running:
             self._abandoned.add(number)
             raise
         return number, self._forked.pop(number)
+
+    def learn(self, modules: Sequence[str]) -> None:
+        """Have it import modules."""
+        send(self._connection, {"learn": list(modules)})
 
     def ending(self, number: int) -> Ending:
         """Return how a process ended, which it does about now."""

@@ -188,6 +188,11 @@ class Worker:
             output=ending.output,
         )
 
+    def teach(self, modules: object) -> None:
+        """Have the template import what a load had to import, so that later processes have it."""
+        if isinstance(modules, list) and all(isinstance(name, str) for name in modules):
+            self._state.template.learn(modules)
+
     def next_number(self) -> int:
         """Return a number for a part."""
         self._numbers += 1
@@ -239,7 +244,8 @@ class LoadedPart:
 
     def _load(self, look: Look) -> None:
         descriptors = (self._options.descriptor, self._file.descriptor, self._tensors.descriptor)
-        self._worker.ask({**self._message, "do": "load", "number": self.number}, descriptors, look)
+        reply = self._worker.ask({**self._message, "do": "load", "number": self.number}, descriptors, look)
+        self._worker.teach(reply.get("modules"))
         self._generation = self._worker.end.generation
 
     def revive(self, look: Look) -> None:

@@ -17,7 +17,8 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from ..isolation.channel import die_with_parent
@@ -70,7 +71,7 @@ def main(connection_fd: int, request_fd: int, lifeline: int) -> None:
         except BaseException as error:  # the host raises it
             send(connection, {"error": described_error(error)})
             return
-    is_forkable = how["cold"] or len(os.listdir("/proc/self/task")) == 1
+    is_forkable = how["cold"] or _is_single_threaded()
     send(connection, {"ready": True, "is_forkable": is_forkable})
     if is_forkable:
         _be_quiet()
@@ -133,6 +134,20 @@ class _Fork:
         return bool(data)
 
 
+def _imported(modules: Sequence[str]) -> bool:
+    """Import modules; false if one cannot be: it is left to the processes, which tell of it."""
+    try:
+        for name in modules:
+            import_module(name)
+    except BaseException:
+        return False
+    return True
+
+
+def _is_single_threaded() -> bool:
+    return len(os.listdir("/proc/self/task")) == 1
+
+
 class _Template:
     def __init__(self, connection: socket.socket, backend: Backend) -> None:
         self._connection = connection
@@ -141,13 +156,16 @@ class _Template:
         self._poller = select.poll()
         self._poller.register(connection, select.POLLIN)
         self._by_descriptor: dict[int, int] = {}
+        self._trials: dict[int, tuple[int, list[str]]] = {}
 
     def serve(self) -> None:
         """Fork, and tell of ends, until the host is gone."""
         while True:
             for descriptor, _ in self._poller.poll():
                 number = self._by_descriptor.get(descriptor)
-                if number is None:
+                if descriptor in self._trials:
+                    self._judge(descriptor)
+                elif number is None:
                     if descriptor == self._connection.fileno() and not self._take_message():
                         return
                 elif descriptor == self._forks[number].output:
@@ -162,8 +180,40 @@ class _Template:
             message, descriptors = receive(self._connection)
         except EndedError:
             return False
-        self._fork(message, *descriptors)
+        if "fork" in message:
+            self._fork(message, *descriptors)
+        else:
+            self._try(message["learn"])
         return True
+
+    def _try(self, modules: list[str]) -> None:
+        """Import modules in a fork: they may start threads, crash or hang."""
+        new = [name for name in modules if name not in sys.modules]
+        if not new:
+            return
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                die_with_parent(signal.SIGKILL)
+                if os.getppid() == parent and _imported(new) and _is_single_threaded():
+                    code = 0
+            finally:
+                os._exit(code)
+        descriptor = os.pidfd_open(pid)
+        self._trials[descriptor] = pid, new
+        self._poller.register(descriptor, select.POLLIN)
+
+    def _judge(self, descriptor: int) -> None:
+        """Import here what a fork could import."""
+        pid, modules = self._trials.pop(descriptor)
+        self._poller.unregister(descriptor)
+        os.close(descriptor)
+        _, status = os.waitpid(pid, 0)
+        if status == 0 and _imported(modules):
+            gc.collect()
+            gc.freeze()
 
     def _fork(self, message: Message, connection: int, channel: int) -> None:
         reading, writing = os.pipe()
@@ -191,7 +241,7 @@ class _Template:
                 os._exit(1)
             os.dup2(writing, 1)
             os.dup2(writing, 2)
-            for descriptor in (reading, writing, self._connection.detach(), *self._by_descriptor):
+            for descriptor in (reading, writing, self._connection.detach(), *self._by_descriptor, *self._trials):
                 os.close(descriptor)
             faulthandler.enable(2)  # where it crashed is among its last words
             from .isolated_worker import serve

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 from collections.abc import Sequence
 from types import FrameType
@@ -229,6 +230,12 @@ class _Worker:
         return {"words": "; ".join(said[:3]) + ("; ..." if len(said) > 3 else "")}
 
     def _load(self, message: Message, descriptors: Sequence[int]) -> Message:
+        before = set(sys.modules)
+        self._load_part(message, descriptors)
+        own = {"dovetail", type(self._backend()).__module__.partition(".")[0]}
+        return {"modules": sorted(name for name in set(sys.modules) - before if name.partition(".")[0] in own)}
+
+    def _load_part(self, message: Message, descriptors: Sequence[int]) -> None:
         options = self._options_of(message, descriptors[0])
         part: FlatPart = read(descriptors[1])
         network, _ = network_of(part, message["name"])
@@ -244,7 +251,6 @@ class _Worker:
         inputs = dict(zip(names[: len(network.inputs)], arrays, strict=False))
         results = dict(zip(names[len(network.inputs) :], arrays[len(network.inputs) :], strict=True))
         self._loaded[message["number"]] = _Loaded(loaded, loaded.bind(inputs, results), arrays)
-        return {}
 
     def _progress(self, backend: str, fraction: float, what: str) -> None:
         send(self._connection, {"progress": fraction, "what": str(what)[:1000]})
