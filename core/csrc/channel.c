@@ -14,6 +14,10 @@
 
 #include "executor.h"
 
+#ifndef SYS_pidfd_send_signal
+#define SYS_pidfd_send_signal 424   /* on every architecture; headers of Linux before 5.1 lack it */
+#endif
+
 /* So often is spinning left out at most before it is tried again. */
 #define MOST_LEFT_OUT 15
 

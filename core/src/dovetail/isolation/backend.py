@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -26,8 +27,8 @@ from ..ground.foreign_text import described, one_line
 from ..ground.records import Record
 from .messages import Message
 from .parts import FlatPart, flattened_layer, flattened_view, written
-from .template import Template, look_at_limits
-from .worker import LoadedPart, SharedFile, Worker, nonsense
+from .template import Template, look_at_limits, require_system
+from .worker import LoadedPart, Remains, SharedFile, Worker, nonsense
 
 
 class IsolatedOptions(Record, frozen=True):
@@ -59,11 +60,16 @@ class IsolatedBackend(IBackend):
         manifest: What it says of itself.
         claims: What that claims.
         how: How a process makes it.
+
+    Class attributes:
+        is_isolated: For code that does not import this module, as few programs need it.
     """
 
+    is_isolated = True
     options_type = IsolatedOptions
 
     def __init__(self, name: BackendId, manifest: Mapping[str, Any] | None, claims: Claims | None, how: Message) -> None:
+        require_system(str(name))
         self._name = name
         self.manifest, self.claims = manifest, claims
         self._template = Template(str(name), how)
@@ -72,6 +78,7 @@ class IsolatedBackend(IBackend):
         self._numbers = 0
         self._facts: dict[str, _Facts] = {}
         self._asking: Worker | None = None
+        self._ended: deque[Remains] = deque()
         self._users = 0
 
     @property
@@ -85,8 +92,9 @@ class IsolatedBackend(IBackend):
         while not self._lock.acquire(timeout=0.01):
             look_at_limits()
         try:
+            self._bury()
             if self._asking is None:
-                self._asking = Worker(self._template, _nothing)
+                self._asking = Worker(self._template, self._ended, is_of_network=False)
             number, file = self._options_file(options)
             descriptors = [one.descriptor for one in (file, *files)]
             return self._asking.call({**message, "options": number}, descriptors)
@@ -203,29 +211,29 @@ class IsolatedBackend(IBackend):
         with self._lock:
             number, file = self._options_file(options)
             self._users += 1
-        worker = Worker(self._template, self._worker_ended)
+        worker = Worker(self._template, self._ended, is_of_network=True)
         if isinstance(context, _Context):
             context.made(worker)
         return _Factory(worker, {"options": number, "threads": resources.threads}, file)
 
-    def _worker_ended(self) -> None:
-        with self._lock:
-            self._users -= 1
-            self.end_if_idle()
+    def _bury(self) -> None:
+        """Wait for processes that were killed; the lock is held."""
+        while self._ended:
+            remains = self._ended.popleft()
+            remains.end_process()
+            self._users -= remains.is_of_network
 
     def end_if_idle(self) -> None:
         """End all processes, if no network is loaded; they start again when they are needed."""
         with self._lock:
+            self._bury()
             if self._users == 0:
                 if self._asking is not None:
                     self._asking.close()
                     self._asking = None
+                    self._bury()
                 self._template.close()
                 self._options.clear()
-
-
-def _nothing() -> None:
-    """Do nothing at the end of a process that no network waits for."""
 
 
 class _Context(IBackendContext):

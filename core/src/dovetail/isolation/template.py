@@ -22,9 +22,10 @@ from typing import Any
 from ..discovery.probe import interpreter_flags
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.limits import under_way
-from ..ground.records import NamedTuple, Record
+from ..ground.records import Record
 from ..ground.settings import PROBE, probe_timeout
 from .channel import CHANNEL_BYTES, SharedBytes
+from .endings import Ending, ending_of_code, ending_of_status
 from .messages import EndedError, rebuilt_error, receive, send
 from .parts import shared_memory, written
 
@@ -35,8 +36,6 @@ _BOOTSTRAP = (
 _START_SECONDS = 60.0  # for the interpreter and the core, before the backend's own time begins
 _END_SECONDS = 5.0
 _KEPT_OUTPUT = 16 << 10
-_SHOWN_LINES = 8
-_FATAL = "Fatal Python error"  # with which faulthandler begins
 
 Look = Callable[[], object]
 
@@ -46,28 +45,6 @@ def look_at_limits() -> None:
     budget = under_way()
     if budget is not None:
         budget.check_time()
-
-
-class Ending(NamedTuple):
-    """How a process ended.
-
-    Attributes:
-        text: In words, as in "was ended by SIGABRT".
-        output: The last lines that it wrote.
-        signal: The signal that ended it, or 0.
-    """
-
-    text: str
-    output: str
-    signal: int = 0
-
-    @property
-    def shown_output(self) -> str:
-        """The last lines, for a message; empty if it wrote nothing."""
-        lines = [line for line in self.output.splitlines() if line.strip() and "<frozen" not in line]
-        end = max((number for number, line in enumerate(lines) if line.startswith(_FATAL)), default=len(lines))
-        shown = lines[max(end - _SHOWN_LINES, 0) : end + _SHOWN_LINES]  # what the driver said, and where it was
-        return "; its last lines:\n  " + "\n  ".join(shown) if shown else ""
 
 
 class Process(Record, eq=False):
@@ -84,6 +61,21 @@ class Process(Record, eq=False):
     connection: socket.socket
     pidfd: int
     channel: SharedBytes
+
+
+def require_system(name: str) -> None:
+    """Refuse where the system lacks what isolation is made of.
+
+    Raises:
+        BackendError: It does (`BACKEND_UNAVAILABLE`).
+    """
+    missing = [one for one in ("pidfd_open", "memfd_create", "posix_fallocate") if not hasattr(os, one)]
+    if missing:
+        raise BackendError(
+            f"backend {name!r} cannot be isolated: this Python has no {', '.join(f'os.{one}' for one in missing)}",
+            code=ErrorCode.BACKEND_UNAVAILABLE,
+            hint="use a Python that was built on Linux 5.3 or newer, or leave isolate= out",
+        )
 
 
 class Template:
@@ -220,9 +212,9 @@ class _Running:
         self._abandoned: set[int] = set()
         self._endings: dict[int, Ending] = {}
         self._output = b""
-        if not sys.executable or getattr(sys, "frozen", False) or not hasattr(os, "pidfd_open"):
+        if not sys.executable or getattr(sys, "frozen", False):
             raise BackendError(
-                f"backend {name!r} cannot be isolated: this program has no Python interpreter to start, or no Linux 5.3",
+                f"backend {name!r} cannot be isolated: this program has no Python interpreter to start",
                 code=ErrorCode.BACKEND_BROKEN,
                 hint="leave isolate= out",
             )
@@ -335,7 +327,7 @@ class _Running:
         number = message.get("ended")
         status, output = message.get("status"), message.get("output")
         if isinstance(number, int) and isinstance(status, int) and isinstance(output, str) and number not in self._abandoned:
-            self._endings[number] = _ending(status, output)
+            self._endings[number] = ending_of_status(status, output)
 
     def has_ended(self) -> bool:
         """Tell whether it has ended."""
@@ -354,7 +346,7 @@ class _Running:
         for pidfd in self._forked.values():
             os.close(pidfd)
         output = self._output.decode("utf-8", "replace")
-        return Ending("was ended", output) if before is None else _ending_of_code(before, output)
+        return Ending("was ended", output) if before is None else ending_of_code(before, output)
 
     def forget(self) -> None:
         """Close what a forked child of the host has of it."""
@@ -397,18 +389,6 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
         process.kill()
     process.wait()
-
-
-def _ending(status: int, output: str) -> Ending:
-    """Return an ending of a status as `os.waitpid` gives it."""
-    return _ending_of_code(os.waitstatus_to_exitcode(status) if 0 <= status < 1 << 16 else 255, output)
-
-
-def _ending_of_code(code: int, output: str) -> Ending:
-    if code >= 0:
-        return Ending(f"ended itself with exit code {code}", output)
-    known = {int(one): one.name for one in signal.Signals}
-    return Ending(f"was ended by {known.get(-code, f'signal {-code}')}", output, -code)
 
 
 _templates: weakref.WeakSet[Template] = weakref.WeakSet()

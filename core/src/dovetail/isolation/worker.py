@@ -7,16 +7,17 @@ import os
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..ground.errors import BackendError, ErrorCode, RunError
 from ..ground.foreign_text import one_line
 from ..ground.progress import report
 from .channel import CANCELLED, DIED, LOST, IsolatedCall, SharedBytes, WorkerEnd
+from .endings import Ending
 from .messages import ChildError, EndedError, Message, rebuilt_error, receive, send
 from .parts import FlatPart, input_infos, placed, shared_memory
-from .template import Ending, Look, Process, Template, look_at_limits
+from .template import Look, Process, Template, look_at_limits
 
 MOST_DEATHS = 4
 """So often may a process die within `DEATHS_SECONDS`, and no run succeed, before it is given up."""
@@ -32,11 +33,16 @@ class SharedFile:
         self._finalizer.atexit = False
 
 
-class _State:
-    """What ends with a worker: its end of the channel, and the process."""
+class Remains:
+    """What is left of a worker that nobody asks any more, and ends with it.
 
-    def __init__(self, template: Template) -> None:
+    Attributes:
+        is_of_network: It served a loaded network.
+    """
+
+    def __init__(self, template: Template, *, is_of_network: bool) -> None:
         self.template = template
+        self.is_of_network = is_of_network
         self.end = WorkerEnd()
         self.process: Process | None = None
 
@@ -50,10 +56,16 @@ class _State:
         return self.template.ending(process.number)
 
 
-def _end_worker(state: _State, ended: Callable[[], object], host: int) -> None:
+def _end_worker(remains: Remains, ended: deque[Remains], host: int) -> None:
+    """Kill the process of a worker; whoever holds the locks buries it.
+
+    The collector may call this anywhere, so that it takes none.
+    """
     if os.getpid() == host:
-        state.end_process()
-        ended()
+        remains.end.kill()
+        if remains.process is not None:
+            remains.process.connection.close()
+        ended.append(remains)
 
 
 class Worker:
@@ -61,7 +73,8 @@ class Worker:
 
     Args:
         template: What it is forked from.
-        ended: Called once it will not be asked any more.
+        ended: Gets what is left once it will not be asked any more.
+        is_of_network: It serves a loaded network.
 
     Attributes:
         end: Of the channel.
@@ -73,8 +86,8 @@ class Worker:
         DovetailError: What the backend raised there.
     """
 
-    def __init__(self, template: Template, ended: Callable[[], object]) -> None:
-        self._state = _State(template)
+    def __init__(self, template: Template, ended: deque[Remains], *, is_of_network: bool) -> None:
+        self._state = Remains(template, is_of_network=is_of_network)
         self._deaths: list[float] = []
         self._successes = 0
         self._numbers = 0
@@ -89,7 +102,7 @@ class Worker:
         return f"backend {self._state.template.name!r}"
 
     def close(self) -> None:
-        """End the process for good."""
+        """Kill the process for good; what is left is to be buried."""
         self._finalizer()
 
     def call(self, message: Message, descriptors: Sequence[int], look: Look = look_at_limits) -> Message:

@@ -33,7 +33,6 @@ from ..ground.errors import DovetailError, LimitError, OptionError
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
 from ..ground.logs import Log
-from ..isolation.backend import IsolatedBackend
 from ..optimizer import NetworkSource
 from ..optimizer.candidates import resolve
 from ..optimizer.policy import FirstWilling
@@ -169,7 +168,7 @@ class ModelSnapshots:
         placement = optimized.placement
         if placement.absent or any(one.device.facts or one.device.revision for one in placement.devices):
             return  # drivers come and change
-        if any(one is not None and isinstance(one.backend, IsolatedBackend) for one in optimized.assignment.values()):
+        if any(one is not None and getattr(one.backend, "is_isolated", False) for one in optimized.assignment.values()):
             return  # its workloads lie in another process
         facts = NetworkFacts(
             optimized.name,
