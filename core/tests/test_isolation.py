@@ -16,6 +16,8 @@ from fakes.isolated import Compiling, Faulty
 import dovetail
 from dovetail import DType, Network, OptionError, Runtime
 from dovetail.discovery.registry import Registry
+from dovetail.loading import snapshots
+from dovetail.optimizer import CompileRequest
 
 
 @pytest.fixture
@@ -262,3 +264,15 @@ def test_bfloat16_crosses(runtime):
     x = np.array([1.0, 2.5, -3.25], np.float32)
     loaded = runtime.load(net, optimize={"backends": ["CpuRef"], "isolate": "CpuRef"})
     np.testing.assert_array_equal(loaded.run({"x": x})["y"], x)
+
+
+def test_plans_with_an_isolated_backend_are_not_kept():
+    assert snapshots._asked(CompileRequest(backends=["Faulty"])) is not None
+    assert snapshots._asked(CompileRequest(backends=["Faulty"], isolate=())) is not None
+    assert snapshots._asked(CompileRequest(backends=["Faulty"], isolate="Faulty")) is None
+
+
+def test_a_manifest_says_yes_or_no():
+    manifest = {"id": "Compiling", "device": "npu", "rank": 1, "description": "tells its process", "isolate": "yes"}
+    with pytest.raises(dovetail.BackendError, match="'isolate' in the manifest must be of type bool"):
+        _registry(Compiling(), manifest)
