@@ -97,6 +97,7 @@ def test_devices_threads_words_and_progress_come_through():
     assert told == [("Compiling", 0.0, "step 0"), ("Compiling", 0.5, "step 1"), ("Compiling", 1.0, "step 2")]
     (report,) = net.placement.layers
     assert report.words == "fused, in a process of its own"
+    assert report.steps == (("scale", "a step"),)
     net.unload()
 
 
@@ -126,6 +127,17 @@ def test_the_manifest_asks_and_the_caller_decides(runtime):
     assert children()
     assert isolated.run(x)["y"][0] != np.float32(os.getpid())
     assert inside.run(x)["y"][0] == np.float32(os.getpid())
+
+
+def test_the_manifest_asks_for_some_options_alone(runtime):
+    manifest = {"id": "Faulty", "device": "npu", "rank": 1, "description": "multiplies", "isolate": {"factor": [3.0, 5.0]}}
+    asked = {"backends": ["Faulty"], "registry": _registry(Faulty(), manifest)}
+    inside = [runtime.load(network(), optimize={**asked, "options": given}) for given in ({}, {"Faulty": {"factor": 4.0}})]
+    assert not children()
+    isolated = runtime.load(network(), optimize={**asked, "options": {"Faulty": {"factor": 3.0}}})
+    assert children()
+    x = np.ones((2, 3), np.float32)
+    assert [float(net.run({"x": x})["y"][0, 0]) for net in (*inside, isolated)] == [2.0, 4.0, 3.0]
 
 
 def test_ids_and_options_that_mean_nothing(runtime):
@@ -274,5 +286,5 @@ def test_plans_with_an_isolated_backend_are_not_kept():
 
 def test_a_manifest_says_yes_or_no():
     manifest = {"id": "Compiling", "device": "npu", "rank": 1, "description": "tells its process", "isolate": "yes"}
-    with pytest.raises(dovetail.BackendError, match="'isolate' in the manifest must be of type bool"):
+    with pytest.raises(dovetail.BackendError, match="'isolate' in the manifest must be of type bool or dict"):
         _registry(Compiling(), manifest)

@@ -159,7 +159,7 @@ class Compiling(Faulty):
 
     def optimize_subgraph(self, view: SubgraphView, options: Any, device: Device) -> OptimizationViews:
         views = OptimizationViews(view)
-        views.compile_whole(view, self._compiled, "fused")
+        views.compile_whole(view, self._compiled, "fused", [(layer.name, "a step") for layer in view.layers])
         return views
 
     def _compiled(self, factory: _Telling) -> Any:

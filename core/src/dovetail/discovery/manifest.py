@@ -20,7 +20,8 @@ names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
 - `claims`: which layers it takes, see `claims.py`; read when the backend is first used;
 - `bit_exact`, `deviations`, `late_failure`: promises, see `promises.py`; read by tools;
 - `isolate`: true if the backend is to run in a process of its own, unless the caller says
-  otherwise; see docs/isolation.md;
+  otherwise; or the values of options under which it is, {"driver": ["native"]}; see
+  docs/isolation.md;
 - `drivers`: environment variables, and absolute paths of files and folders, by which it finds its
   drivers: where one changes, it is tried again before it is loaded.
 
@@ -47,7 +48,7 @@ LARGEST = 64 * 1024
 """Bytes: a manifest is a few lines, and a huge one must not slow down every listing."""
 
 _REQUIRED: dict[str, type] = {"id": str, "device": str, "rank": int, "description": str}
-_OPTIONAL: dict[str, type] = {
+_OPTIONAL: dict[str, type | tuple[type, ...]] = {
     "abi": list,
     "library": str,
     "module": str,
@@ -59,7 +60,7 @@ _OPTIONAL: dict[str, type] = {
     "deviations": dict,
     "late_failure": dict,
     "drivers": list,
-    "isolate": bool,
+    "isolate": (bool, dict),
 }
 _LARGEST_NUMBER = 1_000_000_000
 
@@ -160,8 +161,10 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
                 raise malformed(f"the manifest lacks {name!r}; it must have {', '.join(_REQUIRED)}")
             continue
         value = manifest[name]
-        if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-            raise malformed(f"{name!r} in the manifest must be of type {wanted.__name__}, not {shown(value)}")
+        kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            names = " or ".join(kind.__name__ for kind in kinds)
+            raise malformed(f"{name!r} in the manifest must be of type {names}, not {shown(value)}")
         if isinstance(value, str) and not value.isprintable():  # a listing must not move the cursor of a terminal
             raise malformed(f"{name!r} in the manifest holds control characters: {shown(value)}")
     for name, value in manifest.items():

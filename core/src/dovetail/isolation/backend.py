@@ -25,7 +25,7 @@ from ..graph.tensor import DType, TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.foreign_text import described, one_line
 from ..ground.records import Record
-from .messages import Message
+from .messages import MAX_STEPS, Message
 from .parts import FlatPart, flattened_layer, flattened_view, written
 from .template import Template, look_at_limits, require_system
 from .worker import LoadedPart, Remains, SharedFile, Worker, nonsense
@@ -190,7 +190,7 @@ class IsolatedBackend(IBackend):
             if "words" in reply:
                 outputs = tuple(slot.known_info for slot in part.outputs)
                 compile = partial(_compiled, file=file, part=flat, outputs=outputs, device=device.index)
-                views.compile_whole(part, compile, _words(part, reply["words"]))
+                views.compile_whole(part, compile, _words(part, reply["words"]), _steps(reply.get("steps")))
                 continue
             refused = _refusals(reply, len(part.layers)) or dict.fromkeys(range(len(part.layers)), _reason(reply))
             for number, reason in refused.items():
@@ -317,6 +317,13 @@ def _facts_of(reply: Message) -> _Facts:
 def _words(part: SubgraphView, said: object) -> str:
     counted = "1 layer" if len(part) == 1 else f"{len(part)} layers"
     return f"{one_line(said) if isinstance(said, str) and said else counted}, in a process of its own"
+
+
+def _steps(said: object) -> list[tuple[str, str]]:
+    """Return what a process says of the steps of a part, as far as it is names and words."""
+    given = said if isinstance(said, list) else []
+    pairs = [one for one in given[:MAX_STEPS] if isinstance(one, list) and len(one) == 2]
+    return [(one_line(name), one_line(words)) for name, words in pairs if isinstance(name, str) and isinstance(words, str)]
 
 
 def _refusals(reply: Message, count: int) -> dict[int, str]:

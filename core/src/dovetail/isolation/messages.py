@@ -36,6 +36,8 @@ from ..ground.foreign_text import described
 _HEAD = struct.Struct("<I")
 _LARGEST = 16 << 20
 """Bytes of a message."""
+MAX_STEPS = 4096
+"""Of a part, that a process says words of."""
 _MOST_DESCRIPTORS = 4
 _TICK_SECONDS = 0.01
 _KINDS: Mapping[str, type[DovetailError]] = {

@@ -26,7 +26,7 @@ from ..contract.interfaces import Device, IBackend
 from ..graph.tensor import TensorInfo
 from ..ground.errors import DovetailError, ErrorCode, PlacementError, RunTimeoutError
 from ..isolation.channel import CANCELLED, CHANNEL_BYTES, FAILED, OK, OUT_OF_MEMORY, TEXT_BYTES, ServingEnd, SharedBytes
-from ..isolation.messages import EndedError, Message, described_error, receive, send
+from ..isolation.messages import MAX_STEPS, EndedError, Message, described_error, receive, send
 from ..isolation.parts import FlatPart, input_infos, network_of, placed, read
 from ..optimizer import CompileRequest, build_options, optimize
 from ..runtime import LoadedNetwork, Runtime
@@ -226,8 +226,10 @@ class _Worker:
                 if name in numbers
             ]
             return {"refused": refused, "reason": error.message}
-        said = [one.words for one in placed_part.placement.layers if one.words]
-        return {"words": "; ".join(said[:3]) + ("; ..." if len(said) > 3 else "")}
+        layers = placed_part.placement.layers
+        said = [one.words for one in layers if one.words]
+        steps = [list(step) for one in layers for step in one.steps]
+        return {"words": "; ".join(said[:3]) + ("; ..." if len(said) > 3 else ""), "steps": steps[:MAX_STEPS]}
 
     def _load(self, message: Message, descriptors: Sequence[int]) -> Message:
         before = set(sys.modules)

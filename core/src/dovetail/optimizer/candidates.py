@@ -102,7 +102,7 @@ def _opened(
         BackendError: It is not there, and somebody asked for it.
     """
     try:
-        if str(request.id) in apart if apart is not None else _asks_for_isolation(entry, request, registry):
+        if str(request.id) in apart if apart is not None else _asks_for_isolation(entry, request, given, registry):
             backend, options = _isolated(entry, request, given, registry)
         else:
             backend = entry if isinstance(entry, IBackend) else registry.get(request.id)
@@ -137,15 +137,25 @@ def _isolated_ids(isolate: Sequence[str] | str, requests: Sequence[BackendReques
     return frozenset(map(str, given))
 
 
-def _asks_for_isolation(entry: BackendLike, request: BackendRequest, registry: Registry) -> bool:
-    """Say whether a backend's manifest wants it to run in a process of its own."""
+def _asks_for_isolation(entry: BackendLike, request: BackendRequest, given: Any, registry: Registry) -> bool:
+    """Say whether a manifest wants its backend in a process of its own, under these options."""
     if isinstance(entry, IBackend):
         with backend_call(f"backend {request.id}", "manifest"):
             manifest = entry.manifest
     else:
         tell = getattr(registry, "manifest_of", None)  # which a registry of the caller's need not have
         manifest = None if tell is None else tell(request.id)
-    return isinstance(manifest, Mapping) and manifest.get("isolate") is True
+    wanted = manifest.get("isolate") if isinstance(manifest, Mapping) else None
+    if isinstance(wanted, Mapping):
+        return any(
+            _option(given, name) in (values if isinstance(values, list) else [values]) for name, values in wanted.items()
+        )
+    return wanted is True
+
+
+def _option(given: Any, name: str) -> Any:
+    """Return an option as the caller gave it; None where it was not."""
+    return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
 
 
 def _isolated(entry: BackendLike, request: BackendRequest, given: Any, registry: Registry) -> tuple[IBackend, Any]:
