@@ -1,8 +1,8 @@
 /* Calls into another process: words and tensors in shared memory, futexes to wait on.
  *
  * The host asks, one request at a time; the worker process answers. The host believes nothing that
- * it reads here: numbers of requests it counts itself, a status is one of a few, a text is cut. What
- * the worker writes elsewhere in the shared memory is a wrong result at worst.
+ * it reads here: it counts requests itself, a status is one of a few, a text is cut. What the
+ * worker writes elsewhere in the shared memory is a wrong result at worst.
  */
 #pragma once
 
@@ -41,8 +41,8 @@ typedef struct {
     _Alignas(64) char text[DVT_CHANNEL_TEXT];
 } dvt_channel;
 
-/* Whether spinning is worth it: where it was in vain, it is left out for a while, twice as long each
- * time. Where cores are busy, who spins keeps the other end from running. */
+/* Whether spinning is worth it: where it was in vain, it is left out for a while, twice as long
+ * each time. Where cores are busy, who spins keeps the other end from running. */
 typedef struct {
     int32_t left_out;           /* so many times to come */
     int32_t backoff;
@@ -74,11 +74,11 @@ typedef struct dvt_isolated_part {
     int is_explained;           /* `revive` said why the run failed */
     int is_long;                /* the latest run kept the worker busy for longer than anybody spins */
     void *owner;
-    /* Start a process, or load the part into it; the lock is held. DOVETAIL_OK, or the run ends with
-     * this status. */
+    /* Start a process, or load the part into it; the lock is held. DOVETAIL_OK, or the run ends
+     * with this status. */
     int (*revive)(void *owner, const dovetail_call *call);
-    /* Say why a run failed, with `host->fail`; the lock is held, unless the status is DOVETAIL_FORKED.
-     * Returns what execute returns. */
+    /* Say why a run failed, with `host->fail`; the lock is held, unless the status is
+     * DOVETAIL_FORKED. Returns what execute returns. */
     int (*explain)(void *owner, const dovetail_call *call, int status);
 } dvt_isolated_part;
 

@@ -213,6 +213,11 @@ OPERATOR = Operator(
         *({"function": function, "channels": size} for function in ReduceFunction for size in (0, 1, 17)),
         *({"function": function, "quantization": "scaled"} for function in _QUANTIZED[:2]),
         *({"function": function, "quantization": "scaled", "axes": (1, 2), "keep_dims": True} for function in _QUANTIZED),
+        # Rows and columns of images, however they are counted.
+        *(
+            {"function": ReduceFunction.MEAN, "quantization": "scaled", "axes": axes}
+            for axes in ((1, 2), (2, 3), (-3, -2), (-2, -1))
+        ),
         {"axes": (1, 2), "keep_dims": True, "function": ReduceFunction.MEAN},
         {"axes": None, "keep_dims": True},
         {"rank": 0, "axes": None},
