@@ -20,6 +20,7 @@ MANIFESTS = {
         "reference_backend",
         "neon_backend",
         "cl_backend",
+        "npu_vsi_backend",
         "templates/backend",
         "templates/backend_npu",
         "templates/backend_runtime",

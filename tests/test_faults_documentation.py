@@ -9,6 +9,7 @@ from dovetail import ErrorCode
 from dovetail.discovery.reasons import ReasonCode
 from dovetail.ground import settings
 from dovetail_cl import devices
+from dovetail_npu_vsi.ovx import places
 
 ROOT = Path(__file__).resolve().parents[1]
 ROW = re.compile(r"^\| (?P<first>[^|]+?) \| (?P<second>[^|]+?) \| (?P<third>[^|]+?) \| (?P<fourth>[^|]+?) \|", re.MULTILINE)
@@ -26,8 +27,8 @@ def test_every_reason_code_is_documented_as_it_is():
 def test_every_environment_variable_is_documented():
     page = (ROOT / "docs" / "loading.md").read_text("utf-8")
     names = [value for value in vars(settings).values() if isinstance(value, str) and value.startswith("DOVETAIL_")]
-    names.append(devices.LIBRARY)
-    assert len(names) == 9
+    names += [devices.LIBRARY, places.SDK, places.OVXLIB, places.OPENVX]
+    assert len(names) == 12
     assert set(re.findall(r"^\| `(DOVETAIL_\w+)` \|", page, re.MULTILINE)) == set(names)
 
 

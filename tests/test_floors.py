@@ -165,6 +165,7 @@ def test_modules_do_not_import_in_a_circle():
         ("reference_backend", PUBLIC),
         ("neon_backend", PUBLIC),
         ("cl_backend", PUBLIC),
+        ("npu_vsi_backend", PUBLIC),
         ("templates", PUBLIC),
         ("sdk/src", PUBLIC + FOR_THE_SDK),
     ],

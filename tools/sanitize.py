@@ -22,7 +22,7 @@ import dev  # noqa: E402  # found by the line above
 
 HOME = ROOT / ".sanitized"
 REPORTS = HOME / "reports"
-MEMBERS = ("core", "reference_backend", "neon_backend", "cl_backend")
+MEMBERS = ("core", "reference_backend", "neon_backend", "cl_backend", "npu_vsi_backend")
 QUICK_MEMBERS = ("core", "neon_backend")
 SOURCES = {".py", ".pyx", ".pxd", ".c", ".cpp", ".h"}
 LEFT_OUT = shutil.ignore_patterns("build", "dist", "*.so", "*.egg-info", "__pycache__", "tests")

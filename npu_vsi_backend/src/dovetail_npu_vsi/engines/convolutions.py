@@ -1,0 +1,121 @@
+"""The ways in which the vendor's driver computes convolutions."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from ..chips import Chip
+from ..program import Convolution, Program
+
+
+class Way(Enum):
+    """How a convolution is computed."""
+
+    DIRECT = "by the convolution engine"
+    DROPPING = "with a stride of one, and three of four results left out"
+    REARRANGED = "with a stride of one, after pixels between strides were made channels"
+    SPLIT = "as one convolution for each phase of the dilation"
+    SHADER = "by the shader, which copies windows out and multiplies them"
+
+
+class Layer(NamedTuple):
+    """A convolution of one image as the driver sees it: one group, if its groups are wide.
+
+    Attributes:
+        channels, height, width: Of the image.
+        filters, rows, columns: Of the results.
+        kernel, stride, dilation: Vertically and horizontally.
+        padding: Rows and columns that are added in all.
+        is_depthwise: Each filter reads one channel.
+        is_per_channel: Each filter has a scale.
+    """
+
+    channels: int
+    height: int
+    width: int
+    filters: int
+    rows: int
+    columns: int
+    kernel: tuple[int, int]
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    padding: tuple[int, int]
+    is_depthwise: bool
+    is_per_channel: bool = False
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Rows and columns from the first to the last pixel of a window."""
+        return (self.kernel[0] - 1) * self.dilation[0] + 1, (self.kernel[1] - 1) * self.dilation[1] + 1
+
+    @property
+    def multiplier(self) -> int:
+        """Filters of each channel of a depthwise convolution."""
+        return self.filters // self.channels if self.is_depthwise else 1
+
+
+def layer_of(operation: Convolution, program: Program) -> Layer:
+    """Return what an operation is for one image; what groups repeat, for one group."""
+    _, channels, height, width = program.tensors[operation.inputs[0]].shape
+    _, filters, rows, columns = program.tensors[operation.output].shape
+    groups = 1 if operation.is_depthwise else operation.groups
+    kernel_rows, kernel_columns = operation.weights.values.shape[2:]
+    top, left, bottom, right = operation.padding
+    return Layer(
+        channels // groups,
+        height,
+        width,
+        filters // groups,
+        rows,
+        columns,
+        (kernel_rows, kernel_columns),
+        operation.stride,
+        operation.dilation,
+        (top + bottom, left + right),
+        operation.is_depthwise,
+        operation.weights.is_per_channel,
+    )
+
+
+def way_of(layer: Layer, chip: Chip) -> Way:
+    """Return how a chip computes a convolution."""
+    if layer.is_per_channel:
+        return Way.SHADER
+    if layer.stride == (1, 1):
+        return _way_of_large(layer, chip)
+    if has_own_mode(layer, chip):
+        return _way_of_large(layer, chip, otherwise=Way.DROPPING if layer.stride == (2, 2) else Way.DIRECT)
+    if _may_drop(layer, chip):
+        return Way.DROPPING
+    return Way.SHADER if max(rearranged_kernel(layer, chip)) > chip.nn.largest_kernel else Way.REARRANGED
+
+
+def has_own_mode(layer: Layer, chip: Chip) -> bool:
+    """Say whether a convolution runs in the mode for depthwise ones."""
+    is_small_step = layer.stride in ((1, 1), (2, 2))
+    return layer.is_depthwise and chip.nn.has_depthwise and layer.multiplier == 1 and is_small_step
+
+
+def filled_kernel(size: tuple[int, int], chip: Chip) -> tuple[int, int]:
+    """Return the rows and columns of a kernel after zeros were put around it."""
+    return (max(size),) * 2 if chip.nn.squares_kernels else size
+
+
+def rearranged_kernel(layer: Layer, chip: Chip) -> tuple[int, int]:
+    """Return the rows and columns of a kernel, a channel for each pixel between strides."""
+    rows, columns = (-(-layer.span[axis] // layer.stride[axis]) for axis in range(2))
+    return filled_kernel((rows, columns), chip)
+
+
+def _way_of_large(layer: Layer, chip: Chip, otherwise: Way = Way.DIRECT) -> Way:
+    limit = chip.nn.largest_kernel
+    if max(filled_kernel(layer.span, chip)) <= limit:
+        return otherwise
+    return Way.SPLIT if max(layer.dilation) > 1 and max(layer.kernel) <= limit else Way.SHADER
+
+
+def _may_drop(layer: Layer, chip: Chip) -> bool:
+    is_even = layer.width % 2 == 0 or (chip.nn.drops_columns and layer.height % 2 == 0)
+    is_small = max(layer.span) <= 2 or (chip.nn.drops_columns and layer.kernel == (1, 3))
+    return layer.stride == (2, 2) and is_even and (layer.is_depthwise or is_small) and max(layer.span) <= chip.nn.largest_kernel

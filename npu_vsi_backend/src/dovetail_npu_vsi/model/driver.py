@@ -1,0 +1,106 @@
+"""The driver whose device is this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..chips import Chip
+from ..driver import IDriver, IExecutable, Operand, OperationTime, Probe, Report
+from ..estimate import estimates
+from ..program import Program
+from . import binary as binaries
+from .compiling import compile_program
+from .executor import Executor
+
+VERSION = "1"
+"""Of what programs are compiled to; whoever changes results or commands raises it."""
+
+
+class ModelDriver(IDriver):
+    """Compiles for any chip, and computes what the chip would.
+
+    Args:
+        bytes_per_cycle: What external memory gives, for estimates; 0: what the vendor's driver
+            supposes.
+    """
+
+    name = "model"
+
+    def __init__(self, bytes_per_cycle: float = 0.0) -> None:
+        self.bytes_per_cycle = bytes_per_cycle
+
+    def probe(self) -> Probe:
+        return Probe("ready", versions={"model": VERSION})
+
+    def compile(self, program: Program, chip: Chip, report: Report) -> bytes:
+        compiled = compile_program(program, chip, report)
+        rows = estimates(program, chip, self.bytes_per_cycle)
+        return binaries.to_bytes(
+            binaries.Binary(
+                chip.target,
+                tuple(_operand(program, number) for number in program.inputs),
+                tuple(_operand(program, number) for number in program.outputs),
+                compiled.ddr_bytes,
+                compiled.sram_bytes,
+                tuple(
+                    (operation.name, row.engine, row.cycles, row.bytes_read + row.bytes_written)
+                    for operation, row in zip(program.operations, rows, strict=True)
+                ),
+                compiled.commands,
+                compiled.constants,
+            )
+        )
+
+    def load(self, binary: bytes, chip: Chip) -> IExecutable:
+        return ModelExecutable(binaries.from_bytes(binary, chip), chip)
+
+
+class ModelExecutable(IExecutable):
+    """A program in the memory of this process."""
+
+    def __init__(self, binary: binaries.Binary, chip: Chip) -> None:
+        self.inputs = [Operand(one.shape, "uint8", one.scale, one.zero_point) for one in binary.inputs]
+        self.outputs = [Operand(one.shape, "uint8", one.scale, one.zero_point) for one in binary.outputs]
+        self._operations = binary.operations
+        self._hertz = chip.hertz
+        self._executor: Executor | None = Executor(
+            binary.commands.view(np.uint8),
+            np.frombuffer(binary.constants, np.uint8),
+            binary.ddr_bytes,
+            binary.sram_bytes,
+            len(self.inputs),
+            len(self.outputs),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the memories that it holds."""
+        return 0 if self._executor is None else int(self._executor.nbytes)
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        self._open().bind(addresses)
+
+    def submit(self) -> None:
+        self._open().begin()
+
+    def wait(self, is_cancelled: Callable[[], bool]) -> None:
+        executor = self._open()
+        while not executor.advance() and not is_cancelled():
+            pass
+
+    def profile(self) -> Sequence[OperationTime]:
+        return [OperationTime(name, engine, cycles / self._hertz, True) for name, engine, cycles, _ in self._operations]
+
+    def close(self) -> None:
+        self._executor = None
+
+    def _open(self) -> Executor:
+        assert self._executor is not None, "the executable was closed"
+        return self._executor
+
+
+def _operand(program: Program, number: int) -> binaries.Operand:
+    tensor = program.tensors[number]
+    return binaries.Operand(tensor.shape, tensor.scale, tensor.zero_point)

@@ -1,0 +1,132 @@
+"""The child process: it opens the vendor's libraries, which may abort, hang or print in it."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import VsiError
+from . import messages
+from .binary import Head
+from .compiling import compiled
+from .places import Places
+
+if TYPE_CHECKING:
+    from .executable import Binary, Device
+
+_ALIGNMENT = 64
+
+
+def main() -> None:
+    """Answer messages from standard input until it ends."""
+    replies = os.dup(1)
+    os.dup2(2, 1)  # what the libraries print is no answer
+    child = _Child(replies)
+    while True:
+        kind, content = messages.receive(0)
+        if not kind:
+            break
+        try:
+            child.answer(kind, content)
+        except VsiError as error:
+            messages.send(replies, messages.FAILURE, pickle.dumps((messages.text_of(error), str(error.code), error.hint or "")))
+    child.close()
+    sys.stderr.flush()
+    # Nobody waits for what the libraries do at the end of a process.
+    os._exit(0)
+
+
+class _Child:
+    def __init__(self, replies: int) -> None:
+        self._replies = replies
+        self._device: Device | None = None
+        self._binary: Binary | None = None
+        self._arrays: list[npt.NDArray[np.uint8]] = []
+
+    def answer(self, kind: bytes, content: bytes) -> None:
+        if kind == messages.COMPILE:
+            self._compile(*pickle.loads(content))
+        elif kind == messages.PROBE:
+            self._probe(*pickle.loads(content))
+        elif kind == messages.LOAD:
+            self._load(*pickle.loads(content))
+        elif kind == messages.RUN:
+            self._run(content)
+
+    def close(self) -> None:
+        if self._binary is not None:
+            self._binary.close()
+        self._binary = self._device = None
+
+    def _send(self, kind: bytes, *parts: Any) -> None:
+        messages.send(self._replies, kind, *parts)
+
+    def _open(self, places: Places) -> Device:
+        from .executable import Device
+        from .library import open_openvx
+
+        if self._device is None:
+            open_openvx(places.openvxes)
+            self._device = Device()
+        return self._device
+
+    def _probe(self, places: Places) -> None:
+        from .library import open_ovxlib, ovxlib_version
+
+        open_ovxlib(places.ovxlibs)
+        device = self._open(places)
+        versions = {"openvx": f"{device.implementation} {device.version}", "ovxlib": ".".join(map(str, ovxlib_version()))}
+        self._send(messages.PROBED, pickle.dumps((device.target, versions)))
+
+    def _compile(self, places: Places, program: Any, chip: Any) -> None:
+        from .library import open_openvx, open_ovxlib
+
+        open_openvx(places.openvxes)
+        open_ovxlib(places.ovxlibs)
+
+        def report(fraction: float, text: str) -> None:
+            self._send(messages.PROGRESS, messages.FRACTION.pack(fraction), text.encode())
+
+        self._send(messages.BINARY, compiled(program, chip, report))
+
+    def _load(self, places: Places, content: bytes) -> None:
+        from .executable import Binary
+
+        device = self._open(places)
+        if device.target:
+            Head.of(content).must_fit(device.target)
+        self._binary = Binary(device, content, True)
+        self._arrays = [_aligned(nbytes) for nbytes in self._binary.sizes]
+        self._binary.bind([array.ctypes.data for array in self._arrays])
+        self._send(messages.OPERANDS, pickle.dumps(self._binary.operands))
+
+    def _run(self, content: bytes) -> None:
+        if self._binary is None:
+            raise VsiError("a run was asked for before a binary was loaded")
+        at = 0
+        results = []
+        for array, (is_output, *_) in zip(self._arrays, self._binary.operands, strict=True):
+            if is_output:
+                results.append(array.data)
+            else:
+                array[...] = np.frombuffer(content, np.uint8, array.size, at)
+                at += array.size
+        self._binary.submit()
+        self._binary.wait()
+        self._send(messages.RESULTS, *results)
+
+
+def _aligned(nbytes: int) -> npt.NDArray[np.uint8]:
+    """Return memory that tensors can be laid in."""
+    room = np.zeros(nbytes + _ALIGNMENT, np.uint8)
+    begin = -room.ctypes.data % _ALIGNMENT
+    return room[begin : begin + nbytes]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,137 @@
+"""Binaries that run: in this process on a board, or in a child process."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..driver import IExecutable, Operand
+from ..errors import VsiError
+from . import messages
+from .children import Child
+from .places import Places
+
+_Described = Sequence[tuple[bool, tuple[int, ...], str, float | None, int]]
+"""What `Binary.operands` says."""
+
+
+class LocalExecutable(IExecutable):
+    """A binary on the device of this process."""
+
+    def __init__(self, device: Any, binary: bytes, shares_memory: bool) -> None:
+        """Put the binary on a `Device` of `executable`.
+
+        Args:
+            device: Of this process.
+            binary: What is run.
+            shares_memory: Whether the device reads and writes bound memory itself where it can.
+
+        Raises:
+            VsiError: The driver does not take it.
+        """
+        from .executable import Binary
+
+        self._binary = Binary(device, binary, shares_memory)
+        self.inputs, self.outputs = _operands(self._binary.operands)
+        self._is_output = [is_output for is_output, *_ in self._binary.operands]
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        inputs, outputs = iter(addresses[: len(self.inputs)]), iter(addresses[len(self.inputs) :])
+        self._binary.bind([next(outputs if is_output else inputs) for is_output in self._is_output])
+
+    def submit(self) -> None:
+        self._binary.submit()
+
+    def wait(self, is_cancelled: Callable[[], bool]) -> None:
+        self._binary.wait()
+
+    def close(self) -> None:
+        self._binary.close()
+
+
+class RemoteExecutable(IExecutable):
+    """A binary in a child process of its own, to and from which operands are copied."""
+
+    def __init__(self, start: Callable[[], Child], places: Places, binary: bytes) -> None:
+        """Have a child process load the binary; it ends with this.
+
+        Args:
+            start: Starts a process: now, and after one whose run failed or was cancelled.
+            places: Where the libraries are.
+            binary: What is run.
+
+        Raises:
+            VsiError: The driver does not take it, ended, or took too long.
+        """
+        self._start, self._request = start, pickle.dumps((places, binary))
+        self._child: Child | None = None
+        self.inputs, self.outputs = _operands(self._load())
+        self._sizes = [_nbytes(operand) for operand in (*self.inputs, *self.outputs)]
+        self._addresses: Sequence[int] = ()
+        self._is_running = self._is_closed = False
+
+    def _load(self) -> _Described:
+        """Start a process that has the binary, and return what it says of the operands."""
+        child = self._start()
+        described: _Described = pickle.loads(child.ask(messages.LOAD, self._request, answer=messages.OPERANDS))
+        self._child = child
+        return described
+
+    def bind(self, addresses: Sequence[int]) -> None:
+        if len(addresses) != len(self._sizes):
+            raise VsiError(f"{len(addresses)} addresses were bound to a binary of {len(self._sizes)} operands")
+        self._addresses = tuple(addresses)
+
+    def submit(self) -> None:
+        if self._is_closed or not self._addresses:
+            raise VsiError("a binary was run that is closed, or whose operands are not bound")
+        if self._child is None:
+            self._load()
+        child, self._child = self._child, None  # it is of no use if what follows fails
+        assert child is not None
+        count = len(self.inputs)
+        child.send(messages.RUN, *map(_memory, self._addresses[:count], self._sizes[:count]))
+        self._child, self._is_running = child, True
+
+    def wait(self, is_cancelled: Callable[[], bool]) -> None:
+        child = self._child
+        if child is None or not self._is_running:
+            return
+        self._child, self._is_running = None, False
+        content = child.receive(messages.RESULTS, is_cancelled=is_cancelled)
+        if content is None:
+            return
+        count, at = len(self.inputs), 0
+        if len(content) != sum(self._sizes[count:]):
+            child.kill()
+            raise VsiError(f"a run answered {len(content)} bytes; {sum(self._sizes[count:])} were expected")
+        for address, size in zip(self._addresses[count:], self._sizes[count:], strict=True):
+            _memory(address, size)[:] = content[at : at + size]
+            at += size
+        self._child = child
+
+    def close(self) -> None:
+        child, self._child, self._is_closed = self._child, None, True
+        if child is not None:
+            (child.kill if self._is_running else child.close)()
+
+
+def _operands(described: _Described) -> tuple[list[Operand], list[Operand]]:
+    """Return inputs and outputs of what `Binary.operands` says."""
+    made: tuple[list[Operand], list[Operand]] = ([], [])
+    for is_output, shape, dtype, scale, zero_point in described:
+        made[is_output].append(Operand(shape, dtype, scale, zero_point))
+    return made
+
+
+def _nbytes(operand: Operand) -> int:
+    return math.prod(operand.shape) * np.dtype(operand.dtype).itemsize
+
+
+def _memory(address: int, size: int) -> memoryview:
+    return memoryview((ctypes.c_ubyte * size).from_address(address)).cast("B")

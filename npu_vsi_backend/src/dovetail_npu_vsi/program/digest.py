@@ -1,0 +1,36 @@
+"""What a program is known by, with its weights."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from .program import Program
+
+
+def digest(program: Program) -> str:
+    """Return the SHA-256 of all that decides what a program computes, and of the names in it."""
+    made = hashlib.sha256()
+    _add(made, program)
+    return made.hexdigest()
+
+
+def _add(made: Any, value: Any) -> None:
+    """Add a value, its type first, so that none can stand for another."""
+    made.update(f"{type(value).__name__}(".encode())
+    if is_dataclass(value):
+        for one in fields(value):
+            made.update(one.name.encode())
+            _add(made, getattr(value, one.name))
+    elif isinstance(value, np.ndarray):
+        made.update(f"{value.dtype}{value.shape}".encode())
+        made.update(np.ascontiguousarray(value).data)
+    elif isinstance(value, tuple):
+        for part in value:
+            _add(made, part)
+    else:
+        made.update(repr(value).encode())
+    made.update(b")")

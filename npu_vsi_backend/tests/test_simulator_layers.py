@@ -1,0 +1,212 @@
+"""2,000 random layers: the model against the vendor's simulator, bit for bit.
+
+Opt-in: DOVETAIL_VSI_SDK names the folder of the SDK. Layers are compiled many to a program, which
+the simulator compiles and runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from programs import ZERO_POINTS, of_one, random_bytes, random_convolution, random_weights, run, tensor
+
+from dovetail_npu_vsi import program as p
+from dovetail_npu_vsi.chips import CHIPS
+from dovetail_npu_vsi.ovx.driver import OvxDriver
+
+pytestmark = [
+    pytest.mark.skipif(not os.environ.get("DOVETAIL_VSI_SDK"), reason="DOVETAIL_VSI_SDK names no SDK of VeriSilicon"),
+    pytest.mark.slow,
+    pytest.mark.timeout(1800),
+]
+
+IN_A_PROGRAM = 10
+"""The vendor's compiler takes 32 inputs."""
+
+
+def zero(rng):
+    return int(rng.choice(ZERO_POINTS))
+
+
+def scale(rng, low=0.005, high=0.1):
+    return float(rng.choice([2.0**-5, rng.uniform(low, high)]))
+
+
+def convolution(rng):
+    program = random_convolution(rng)
+    return by_one_scale(program, rng)
+
+
+def depthwise(rng):
+    # The vendor's compiler makes wrong results of a stride and a dilation at once: `OvxDriver`
+    # refuses them.
+    return by_one_scale(random_convolution(rng, depthwise=True, both=False), rng)
+
+
+def by_one_scale(program, rng):
+    """Weights with a scale for each channel run on the shader, in floats: leave them out."""
+    (operation,) = program.operations
+    if operation.weights.is_per_channel:
+        weights = random_weights(rng, operation.weights.values.shape)
+        operation = replace(operation, weights=weights)
+    # A fused clamp is the driver's own, with its table: what saturates is enough here.
+    batch = program.tensors[0].shape[0]
+    if batch > 1:
+        tensors = tuple(replace(one, shape=(1, *one.shape[1:])) for one in program.tensors)
+        program = replace(program, tensors=tensors)
+    return replace(program, operations=(replace(operation, low=0, high=255),))
+
+
+def fully_connected(rng):
+    rows, columns, depth = (int(one) for one in (rng.choice([1, 1, 2, 5]), rng.integers(1, 130), rng.integers(1, 700)))
+    weights = random_weights(rng, (columns, depth))
+    operation = p.FullyConnected(name="fc", inputs=(0,), output=1, weights=weights, low=0, high=255)
+    x = tensor((rows, depth), scale(rng), zero(rng))
+    factor = float(rng.choice([256.0, 1024.0, rng.uniform(30, 300) * depth**0.5]))
+    return of_one(operation, x, tensor((rows, columns), x.scale * weights.scale[0] * factor, zero(rng)))
+
+
+def pooling(rng):
+    function = str(rng.choice(["max", "average"]))
+    size = int(rng.choice([2, 2, 3, 3, 5, 7]))
+    stride = int(rng.choice([1, 2])) if function == "max" or rng.integers(0, 4) else 3
+    image = [int(one) for one in rng.integers(size, 24, 2)]
+    padded = int(rng.integers(0, 2)) if size == 3 else 0
+    results = [(side + 2 * padded - size) // stride + 1 for side in image]
+    channels, one = int(rng.integers(1, 20)), tensor((1,), scale(rng), zero(rng))
+    operation = p.Pooling(
+        name="pool",
+        inputs=(0,),
+        output=1,
+        function=function,
+        size=(size, size),
+        stride=(stride, stride),
+        padding=(padded,) * 4,
+        count_padding=False,
+        low=0,
+        high=255,
+    )
+    return of_one(operation, replace(one, shape=(1, channels, *image)), replace(one, shape=(1, channels, *results)))
+
+
+def product(rng):
+    shape = tuple(int(one) for one in rng.integers(1, 17, 4))[: int(rng.integers(2, 5))]
+    shape = (1, *shape[1:])
+    a, b = tensor(shape, scale(rng), zero(rng)), tensor(shape, scale(rng), zero(rng))
+    y = tensor(shape, a.scale * b.scale * float(rng.uniform(20, 300)), zero(rng))
+    return of_one(p.Binary(name="product", inputs=(0, 1), output=2, function="multiply", low=0, high=255), a, b, y)
+
+
+def addition(rng):
+    """Of inputs, or of results: another engine."""
+    shape = (1, *(int(one) for one in rng.integers(1, 17, 3)))
+    a = tensor(shape, scale(rng), zero(rng))
+    b = tensor(shape, a.scale * float(rng.uniform(0.25, 4)), zero(rng))
+    y = tensor(shape, a.scale * float(rng.uniform(0.7, 3)), zero(rng))
+    function = str(rng.choice(["add", "subtract"]))
+    if rng.integers(0, 2):
+        return of_one(p.Binary(name="sum", inputs=(0, 1), output=2, function=function, low=0, high=255), a, b, y)
+    made = [replace(one, scale=one.scale * 1.01) for one in (a, b)]
+    before = [p.Requantize(name=f"before {n}", inputs=(n,), output=n + 2, low=0, high=255) for n in range(2)]
+    last = p.Binary(name="sum", inputs=(2, 3), output=4, function=function, low=0, high=255)
+    return p.Program("sums", (a, b, *made, y), (*before, last), (0, 1), (4,))
+
+
+def requantization(rng):
+    shape = (1, *(int(one) for one in rng.integers(1, 30, 2)))
+    x = tensor(shape, scale(rng), zero(rng))
+    y = tensor(shape, x.scale * float(rng.choice([0.5, 2.0, rng.uniform(0.3, 3)])), zero(rng))
+    return of_one(p.Requantize(name="scaled", inputs=(0,), output=1, low=0, high=255), x, y)
+
+
+def softmax(rng):
+    shape = (1, int(rng.integers(2, 300)))
+    operation = p.Softmax(name="softmax", inputs=(0,), output=1, axis=1, beta=1.0)
+    return of_one(operation, tensor(shape, scale(rng), zero(rng)), tensor(shape, 1 / 256, 0))
+
+
+def function(rng):
+    name = str(rng.choice(["sigmoid", "tanh", "swish", "hard_swish", "leaky_relu"]))
+    operation = p.Function(name="f", inputs=(0,), output=1, function=name, alpha=1.0 if name == "swish" else 0.1, beta=0.0)
+    shape = (1, 256)
+    return of_one(operation, tensor(shape, scale(rng), zero(rng)), tensor(shape, float(rng.uniform(0.005, 0.05)), zero(rng)))
+
+
+def joined(programs):
+    """Return one program of all layers of several."""
+    tensors: list[Any] = []
+    operations: list[Any] = []
+    inputs: list[int] = []
+    outputs: list[int] = []
+    for number, one in enumerate(programs):
+        first = len(tensors)
+        tensors += [replace(made, name=f"{number} {made.name}") for made in one.tensors]
+        for operation in one.operations:
+            moved = tuple(first + at for at in operation.inputs)
+            operations.append(
+                replace(operation, name=f"{number} {operation.name}", inputs=moved, output=first + operation.output)
+            )
+        inputs += [first + at for at in one.inputs]
+        outputs += [first + at for at in one.outputs]
+    return p.Program("layers", tuple(tensors), tuple(operations), tuple(inputs), tuple(outputs))
+
+
+def simulated(program, inputs, chip):
+    driver = OvxDriver()
+    executable = driver.load(driver.compile(program, chip, lambda *_: None), chip)
+    outputs = [np.full(program.tensors[number].shape, 0xA5, np.uint8) for number in program.outputs]
+    executable.bind([array.ctypes.data for array in (*inputs, *outputs)])
+    executable.submit()
+    executable.wait(lambda: False)
+    executable.close()
+    return outputs
+
+
+COUNTS = {
+    convolution: 600,
+    depthwise: 300,
+    fully_connected: 300,
+    pooling: 200,
+    product: 100,
+    requantization: 200,
+    softmax: 60,
+    addition: 200,
+    function: 100,
+}
+
+
+def declared(program):
+    """Return by how much results may differ, where they may; README.md says why."""
+    operation = program.operations[-1]
+    if isinstance(operation, p.Convolution):
+        return int(operation.is_depthwise and operation.stride[0] != operation.stride[1])
+    if isinstance(operation, p.Binary):
+        return int(operation.function == "multiply")
+    return int(isinstance(operation, p.Function))
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+@pytest.mark.parametrize(
+    ("kind", "batch"),
+    [(kind, batch) for kind, count in COUNTS.items() for batch in range(count // IN_A_PROGRAM)],
+    ids=lambda one: one.__name__ if callable(one) else str(one),
+)
+def test_layers(kind, batch, chip):
+    if chip is not CHIPS[0] and batch % 4:
+        pytest.skip("a quarter of the layers is compared on this chip")
+    rng = np.random.default_rng([batch, *kind.__name__.encode()])
+    programs = [kind(rng) for _ in range(IN_A_PROGRAM)]
+    program = joined(programs)
+    inputs = [random_bytes(rng, program.tensors[number].shape) for number in program.inputs]
+    expected = simulated(program, inputs, chip)
+    made = run(program, inputs, chip)
+    for number, (one, other) in enumerate(zip(made, expected, strict=True)):
+        far = np.abs(one.astype(int) - other)
+        assert far.max() <= declared(programs[number]), (
+            programs[number].operations[-1],
+            program.tensors[program.outputs[number]],
+        )
