@@ -22,27 +22,6 @@ def functions(header):
     return [name for name in names if not RELEASES.fullmatch(name)]
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory):
-    """The path of the double."""
-    path = tmp_path_factory.mktemp("double") / "libovxlib.so"
-    compiler = shlex.split(os.environ.get("CC") or "cc")
-    flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", f"-I{HEADERS}"]
-    sources = sorted(map(str, DOUBLE.glob("*.c")))
-    subprocess.run([*compiler, *flags, *sources, "-o", str(path)], check=True)
-    return path
-
-
-@pytest.fixture(scope="session")
-def sdk(library, tmp_path_factory):
-    """A folder laid out as the vendor's SDK is, with the double in it."""
-    folder = tmp_path_factory.mktemp("sdk")
-    (folder / "lib").mkdir()
-    for name in ("libovxlib.so", "libOpenVX.so.1"):
-        (folder / "lib" / name).symlink_to(library)
-    return folder
-
-
 @pytest.fixture
 def scene(library, sdk, tmp_path):
     """A function that runs a scene with faults; `place` is "here", or "child" with an SDK."""

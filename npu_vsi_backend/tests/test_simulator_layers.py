@@ -38,6 +38,8 @@ def scale(rng, low=0.005, high=0.1):
 
 def convolution(rng):
     program = random_convolution(rng)
+    if program.operations[0].is_depthwise:
+        return depthwise(rng)
     return by_one_scale(program, rng)
 
 

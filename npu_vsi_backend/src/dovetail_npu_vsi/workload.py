@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from threading import Lock
 from typing import Any, NoReturn
+from weakref import finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -48,11 +49,9 @@ class VsiFactory(IWorkloadFactory):
         return ProgramWorkload(driver.load(binary, chip), lowered.signed_inputs, lowered.signed_outputs)
 
     def open_binary(self, binary: bytes, inputs: int, chip: Chip) -> ProgramWorkload:
-        """Put a binary on the device whose layer has so many inputs besides it."""
+        """Put a binary with so many inputs on the device."""
         executable = self.driver.load(binary, chip)
-        workload = ProgramWorkload(executable, (False,) * inputs, (False,) * len(executable.outputs))
-        workload.skipped = 1
-        return workload
+        return ProgramWorkload(executable, (False,) * inputs, (False,) * len(executable.outputs))
 
 
 class ProgramWorkload:
@@ -63,16 +62,13 @@ class ProgramWorkload:
     Args:
         executable: The program.
         signed_inputs, signed_outputs: Which operands are int8 in the network, and uint8 there.
-
-    Attributes:
-        skipped: Inputs of the layer in front of those of the program.
     """
 
     sees_run = True
-    skipped = 0
 
     def __init__(self, executable: IExecutable, signed_inputs: Sequence[bool], signed_outputs: Sequence[bool]) -> None:
         self.executable = executable
+        finalize(self, executable.close)  # with the plan that has the workload
         self._signed_outputs = signed_outputs
         self._staged = [
             np.empty(operand.shape, np.uint8) if is_signed else None
@@ -83,7 +79,7 @@ class ProgramWorkload:
     def execute(self, inputs: Sequence[Array], outputs: Sequence[Array], run: Run) -> None:
         """Run the program on arrays of the part's inputs and outputs."""
         with self._lock:
-            read = [_flipped(array, into) for array, into in zip(inputs[self.skipped :], self._staged, strict=True)]
+            read = [_flipped(array, into) for array, into in zip(inputs, self._staged, strict=True)]
             self.executable.bind([_address(array) for array in (*read, *outputs)])
             self.executable.submit()
             self.executable.wait(run.is_cancelled)
