@@ -16,7 +16,7 @@ from ..ground.records import NamedTuple, Record
 from .candidate import Assigned, GivenBack
 from .open_sizes import OpenSizes
 from .passes.fix_inputs import Shapes, Values
-from .placement import Placement
+from .placement import Placement, listed
 from .request import CompileRequest, DebugCallback
 from .source import NetworkSource
 
@@ -130,7 +130,7 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
                 raise failure from None
             raise error from failure
         text = "backend %s could not compile %s, which is placed anew: %s"
-        _log.warning(text, assigned.label, ", ".join(sources), part.reason)
+        _log.warning(text, assigned.label, listed(sources), part.reason)
         return placed
 
     def _again(self, request: CompileRequest) -> OptimizedNetwork | OpenSizes:

@@ -217,7 +217,7 @@ class Placement(NamedTuple):
         rows = [("layer", "kind", "backend", "partition", "stands for", "why")]
         notes: list[Sequence[str]] = [()]
         for row in self.layers:
-            covers = "" if row.sources == (row.name,) else _listed(row.sources)
+            covers = "" if row.sources == (row.name,) else listed(row.sources)
             where = _label(row.backend, row.device)
             part = "" if row.partition is None else str(row.partition)
             why = "; ".join(filter(None, (": ".join(filter(None, (row.reason, row.words))), row.tuned)))
@@ -278,7 +278,7 @@ def _aligned(steps: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{name.ljust(width)}  {words}" for name, (_, words) in zip(names, steps, strict=True)]
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Name some layers, of many the first and the last."""
     if len(names) <= _MAX_LISTED:
         return ", ".join(map(_short, names))

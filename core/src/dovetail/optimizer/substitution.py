@@ -19,6 +19,7 @@ from .assignment import Assigner
 from .candidate import Assigned
 from .partition import partition
 from .passes.base import Pass
+from .placement import listed
 from .rewriting import drop_constants
 from .substitution_check import ViewState, check_answer, given_sources
 
@@ -122,7 +123,7 @@ class OptimizeSubgraphs(Pass):
     def _place_anew(self, failures: Iterable[Failure], candidate: Assigned) -> list[Layer]:
         layers = []
         for part, reason in failures:
-            _log.warning("backend %s gave back %s: %s", candidate.label, ", ".join(layer.name for layer in part.layers), reason)
+            _log.warning("backend %s gave back %s: %s", candidate.label, listed([layer.name for layer in part.layers]), reason)
             for layer in part.layers:
                 self.assigner.bar(layer, candidate, reason or "it gave the layer back without a reason")
                 layers.append(layer)
