@@ -16,6 +16,7 @@ from programs import ZERO_POINTS, of_one, random_bytes, random_convolution, rand
 
 from dovetail_npu_vsi import program as p
 from dovetail_npu_vsi.chips import CHIPS
+from dovetail_npu_vsi.errors import VsiError
 from dovetail_npu_vsi.ovx.driver import OvxDriver
 
 pytestmark = [
@@ -185,10 +186,30 @@ def declared(program):
     """Return by how much results may differ, where they may; README.md says why."""
     operation = program.operations[-1]
     if isinstance(operation, p.Convolution):
-        return int(operation.is_depthwise and operation.stride[0] != operation.stride[1])
+        return int(operation.is_depthwise and (operation.stride[0] != operation.stride[1] or operation.stride[0] > 2))
     if isinstance(operation, p.Binary):
         return int(operation.function == "multiply")
     return int(isinstance(operation, p.Function))
+
+
+def judge(programs, rng, chip):
+    """Compare layers, and return how many of them the vendor's libraries end on.
+
+    Where they end on a program of several, each half is tried by itself.
+    """
+    program = joined(programs)
+    inputs = [random_bytes(rng, program.tensors[number].shape) for number in program.inputs]
+    try:
+        expected = simulated(program, inputs, chip)
+    except VsiError:
+        if len(programs) == 1:
+            return 1
+        middle = len(programs) // 2
+        return judge(programs[:middle], rng, chip) + judge(programs[middle:], rng, chip)
+    for number, (one, other) in enumerate(zip(run(program, inputs, chip), expected, strict=True)):
+        far = np.abs(one.astype(int) - other)
+        assert far.max() <= declared(programs[number]), (programs[number].operations[-1], programs[number].tensors)
+    return 0
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
@@ -202,13 +223,4 @@ def test_layers(kind, batch, chip):
         pytest.skip("a quarter of the layers is compared on this chip")
     rng = np.random.default_rng([batch, *kind.__name__.encode()])
     programs = [kind(rng) for _ in range(IN_A_PROGRAM)]
-    program = joined(programs)
-    inputs = [random_bytes(rng, program.tensors[number].shape) for number in program.inputs]
-    expected = simulated(program, inputs, chip)
-    made = run(program, inputs, chip)
-    for number, (one, other) in enumerate(zip(made, expected, strict=True)):
-        far = np.abs(one.astype(int) - other)
-        assert far.max() <= declared(programs[number]), (
-            programs[number].operations[-1],
-            program.tensors[program.outputs[number]],
-        )
+    assert judge(programs, rng, chip) <= 2, "they end on some programs, seldom on one layer"
