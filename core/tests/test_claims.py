@@ -9,7 +9,14 @@ from dovetail import Device, Network, Support
 from dovetail.contract.claims import Claims, ClaimsError, read_claims
 from dovetail.contract.quantities import Quantity
 from dovetail.graph.tensor import DataLayout, Quantization
-from dovetail.layers import Convolution2d, DepthwiseConvolution2d, ElementwiseBinary, Pooling2d, TransposeConvolution2d
+from dovetail.layers import (
+    Convolution2d,
+    DepthwiseConvolution2d,
+    ElementwiseBinary,
+    Pooling2d,
+    Softmax,
+    TransposeConvolution2d,
+)
 
 ONE_SCALE = Quantization.per_tensor(0.5, 3)
 
@@ -207,6 +214,20 @@ def test_conditions(where, arguments, expected):
     if expected is not None:
         assert (answer.code, answer.attribute) == expected[:2]
         assert expected[2] in answer.reason
+
+
+@pytest.mark.parametrize(("beta", "is_taken"), [(0.0, True), (0.5, True), (2.0, True), (-0.5, False), (2.5, False)])
+def test_bounds_hold_for_fractions(beta, is_taken):
+    network = Network("net")
+    layer = network.add(Softmax(beta=beta), network.input("x", (1, 4)))
+    answer = claims("dovetail.Softmax", ["float32"], {"beta": {"min": 0, "max": 2}}).support(layer)
+    assert answer.supported is is_taken, answer
+
+
+def test_no_number_is_within_bounds_unless_it_is_one():
+    network = Network("net")
+    layer = network.add(Softmax(beta=float("nan")), network.input("x", (1, 4)))
+    assert not claims("dovetail.Softmax", ["float32"], {"beta": {"min": 0}}).support(layer).supported
 
 
 def test_quantizations_are_compared_with_all_that_they_say():

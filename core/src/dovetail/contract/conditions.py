@@ -45,7 +45,7 @@ class Range(NamedTuple):
                     bound = _at(bounds, place)
                     if bound is None or sign * value < sign * bound:
                         return False
-            return value % self.multiple_of == 0
+            return _is_multiple(value, self.multiple_of)
 
         return fits
 
@@ -229,4 +229,10 @@ def _plain_fits(bounds: Range, value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     low, high, step = bounds
-    return (low is None or value >= low) and (high is None or value <= high) and value % step == 0  # type: ignore[operator]  # numbers: see `fits`
+    fits = (low is None or value >= low) and (high is None or value <= high)  # type: ignore[operator]  # numbers: see `fits`
+    return fits and _is_multiple(value, step)
+
+
+def _is_multiple(value: float, step: int) -> bool:
+    """Tell whether a number is a multiple of another, as any is of 1, but for NaN."""
+    return value == value if step == 1 else value % step == 0
