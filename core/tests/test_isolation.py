@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import subprocess
 import sys
@@ -288,3 +290,81 @@ def test_a_manifest_says_yes_or_no():
     manifest = {"id": "Compiling", "device": "npu", "rank": 1, "description": "tells its process", "isolate": "yes"}
     with pytest.raises(dovetail.BackendError, match="'isolate' in the manifest must be of type bool or dict"):
         _registry(Compiling(), manifest)
+
+
+FORKING = """
+import os, signal, sys
+import numpy as np
+import dovetail
+from fakes.isolated import Faulty
+def network():
+    net = dovetail.Network("scaled")
+    net.output(net.relu(net.input("x", (2, 3)), name="scale"), "y")
+    return net
+asked = {"backends": [Faulty()], "isolate": "Faulty"}
+runtime = dovetail.Runtime(threads=1)
+net = runtime.load(network(), optimize=asked)
+x = {"x": np.ones((2, 3), np.float32)}
+children = []
+for _ in range(2):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        mine = dovetail.Runtime(threads=1)
+        for _ in range(4):
+            loaded = mine.load(network(), optimize=asked)
+            assert loaded.run(x)["y"][0, 0] == 2
+            loaded.unload()
+        os._exit(0)
+    children.append(pid)
+for _ in range(4):
+    runtime.load(network(), optimize=asked).unload()
+assert net.run(x)["y"][0, 0] == 2
+assert [os.waitpid(pid, 0)[1] for pid in children] == [0, 0]
+"""
+
+
+def test_a_host_and_its_forked_children_have_processes_of_their_own():
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], cwd=Path(__file__).parent, check=False, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_daemon_without_standard_streams_may_isolate(tmp_path):
+    code = f"""
+import os
+for descriptor in range(3):
+    os.close(descriptor)
+import numpy as np
+import dovetail
+from fakes.isolated import Faulty
+net = dovetail.Network("scaled")
+net.output(net.relu(net.input("x", (2,)), name="scale"), "y")
+with dovetail.load(net, [Faulty()], isolate="Faulty") as loaded:
+    result = loaded.run({{"x": np.ones(2, np.float32)}})["y"]
+with open({str(tmp_path / "result")!r}, "w") as file:
+    file.write(str(result.tolist()))
+"""
+    subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parent, check=False, timeout=100)
+    assert (tmp_path / "result").read_text() == "[2.0, 2.0]"
+
+
+def test_what_was_sent_is_let_go_of_with_the_network(runtime):
+    asked = {"backends": [Faulty()], "isolate": "Faulty"}
+    runtime.load(network(), optimize=asked).unload()
+    before = descriptors()
+    with gc_disabled():
+        for _ in range(5):
+            runtime.load(network(), optimize=asked).unload()
+        assert descriptors() <= before + 2  # not one for each load
+
+
+@contextlib.contextmanager
+def gc_disabled():
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

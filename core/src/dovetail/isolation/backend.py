@@ -6,18 +6,20 @@ part is placed there, compiles nothing, and becomes one workload here.
 
 from __future__ import annotations
 
+import os
 import pickle
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
 
 from ..contract.backend_id import BackendId
 from ..contract.claims import Claims
 from ..contract.device import Device
 from ..contract.interfaces import Capabilities, HostResources, IBackend, IBackendContext, IWorkloadFactory
+from ..contract.private_layer import PrivateLayer
 from ..contract.subgraph import OptimizationViews, SubgraphView
 from ..contract.support import Support
 from ..graph.layer import Layer
@@ -79,6 +81,19 @@ class IsolatedBackend(IBackend):
         self._facts: dict[str, _Facts] = {}
         self._asking: Worker | None = None
         self._ended: deque[Remains] = deque()
+        self._users = 0
+        _stand_ins.add(self)
+
+    def forget(self) -> None:
+        """In a forked child of the host: let go of the process that the parent asks.
+
+        Networks that were loaded before are the parent's, too; they cannot run here.
+        """
+        self._lock = threading.RLock()
+        if self._asking is not None:
+            self._asking.forget()
+            self._asking = None
+        self._ended.clear()
         self._users = 0
 
     @property
@@ -277,6 +292,11 @@ class _Factory(IWorkloadFactory):
             f"layer {layer.name!r} ({layer.kind}) was not placed in a process of its own", code=ErrorCode.BACKEND_CONTRACT
         )
 
+    def release(self, layer: Layer) -> None:
+        """Let go of a part's file, which its workload alone needs from now on."""
+        if isinstance(layer.descriptor, PrivateLayer):
+            layer.descriptor.release()
+
 
 def _compiled(factory: _Factory, *, file: SharedFile, part: FlatPart, outputs: Sequence[TensorInfo], device: int) -> Any:
     """Have a part compiled by the process of the network that is being loaded."""
@@ -340,6 +360,16 @@ def _reason(reply: Message) -> str:
     reason = reply.get("reason")
     return one_line(reason) if isinstance(reason, str) and reason else "its process gave it back without a reason"
 
+
+_stand_ins: WeakSet[IsolatedBackend] = WeakSet()
+
+
+def _forget_all() -> None:
+    for stand_in in list(_stand_ins):
+        stand_in.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
 
 _of_registries: WeakKeyDictionary[Any, WeakValueDictionary[str, IsolatedBackend]] = WeakKeyDictionary()
 _of_objects: WeakKeyDictionary[IBackend, IsolatedBackend] = WeakKeyDictionary()

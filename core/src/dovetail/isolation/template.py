@@ -8,6 +8,7 @@ processes write, and how they end.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import socket
@@ -35,6 +36,7 @@ _BOOTSTRAP = (
 )
 _START_SECONDS = 60.0  # for the interpreter and the core, before the backend's own time begins
 _END_SECONDS = 5.0
+_LAST_STANDARD = 2  # descriptor of standard error
 _KEPT_OUTPUT = 16 << 10
 
 Look = Callable[[], object]
@@ -219,11 +221,11 @@ class _Running:
                 hint="leave isolate= out",
             )
         path = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
-        self._connection, theirs = socket.socketpair()
-        life_of_child, self._lifeline = os.pipe()  # once nobody holds the end for writing, the kernel ends the child
+        self._connection, theirs = map(_above_standard, socket.socketpair())
+        life_of_child, self._lifeline = map(_raised, os.pipe())  # once nobody holds the end for writing, the kernel ends it
         request = -1
         try:
-            request = written({**how, "path": path, "name": name}, "dovetail-template")
+            request = _raised(written({**how, "path": path, "name": name}, "dovetail-template"))
             descriptors = (theirs.fileno(), request, life_of_child)
             text = _BOOTSTRAP.format(path=path, connection=descriptors[0], request=request, lifeline=life_of_child)
             self._process = subprocess.Popen(
@@ -370,6 +372,19 @@ class _Running:
             if not data:
                 return
             self._output = (self._output + data)[-_KEPT_OUTPUT:]
+
+
+def _raised(descriptor: int) -> int:
+    """Return a descriptor above those of the standard streams, which a daemon may have closed."""
+    if descriptor > _LAST_STANDARD:
+        return descriptor
+    raised = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD + 1)
+    os.close(descriptor)
+    return raised
+
+
+def _above_standard(connection: socket.socket) -> socket.socket:
+    return socket.socket(fileno=_raised(connection.detach()))
 
 
 def _end_process(process: subprocess.Popen[bytes], connection: socket.socket, lifeline: int, host: int) -> None:

@@ -101,6 +101,12 @@ class Worker:
         """Whose process it is, for messages."""
         return f"backend {self._state.template.name!r}"
 
+    def forget(self) -> None:
+        """In a forked child of the host: close what it has of the parent's process."""
+        self._finalizer.detach()
+        if self._state.process is not None:
+            self._state.process.connection.close()
+
     def close(self) -> None:
         """Kill the process for good; what is left is to be buried."""
         self._finalizer()
