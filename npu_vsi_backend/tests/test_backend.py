@@ -19,7 +19,7 @@ from dovetail import (
     Quantization,
     RunTimeoutError,
 )
-from dovetail.layers import Convolution2d, Softmax
+from dovetail.layers import Activation, Convolution2d, ElementwiseBinary, Permute, Softmax
 from dovetail_npu_vsi import VsiNpuBackend, VsiNpuOptions
 from dovetail_npu_vsi.chips import CHIPS, chip_of
 from dovetail_npu_vsi.errors import VsiError
@@ -193,6 +193,33 @@ def test_a_deadline_ends_a_run_and_the_next_one_is_right():
         with pytest.raises(RunTimeoutError):
             loaded.run({"x": x}, timeout=0.001)
         np.testing.assert_array_equal(loaded.run({"x": x})["y"], right)
+
+
+@pytest.mark.parametrize("layer", [Softmax(axis=1), Permute(permutation=(0, 3, 1, 2))], ids=["softmax", "permute"])
+def test_deadlines_hold_within_one_large_layer(layer):
+    net = Network("large")
+    x = net.input("x", (1, 40, 1000, 1000), DType.UINT8, quantization=Q(0.05))
+    net.output(net.add(layer, x, quantization=Q(1 / 256) if isinstance(layer, Softmax) else Q(0.05)).output, "y")
+    with dovetail.load(net, ["VsiNpu"]) as loaded, pytest.raises(RunTimeoutError):
+        loaded.run({"x": np.zeros((1, 40, 1000, 1000), np.uint8)}, timeout=0.01)
+
+
+@pytest.mark.parametrize(("x_scale", "y_scale"), [(1.0, 1e-40), (1e-38, 1e38), (1e38, 1e-38), (1e-45, 1e-45)])
+def test_scales_of_any_size_saturate(x_scale, y_scale):
+    """Nothing is said on standard error, and what is far too large is at its bound."""
+    net = Network("scales")
+    x = net.input("x", (1, 8), DType.UINT8, quantization=Q(x_scale))
+    w = net.constant(np.full((4, 8), 2, np.uint8), quantization=Q(1.0))
+    net.output(net.fully_connected(x, w, quantization=Q(y_scale, 3)), "product")
+    net.output(net.add(ElementwiseBinary(operation="add"), x, x, quantization=Q(y_scale, 3)).output, "sum")
+    net.output(net.add(Activation(function="leaky_relu", alpha=0.1), x, quantization=Q(y_scale, 3)).output, "function")
+    with dovetail.load(net, ["VsiNpu"]) as loaded:
+        results = loaded.run({"x": np.full((1, 8), 9, np.uint8)})
+    for name, result in results.items():
+        if x_scale / y_scale > 1e6:
+            assert (result == 255).all(), name
+        elif x_scale / y_scale < 1e-6:
+            assert (result == 3).all(), name
 
 
 def test_sizes_that_runs_bring_are_compiled_as_they_come():

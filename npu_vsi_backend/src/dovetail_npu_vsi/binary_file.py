@@ -60,7 +60,8 @@ class BinaryParser:
                 inputs, outputs = operands_of(content)
             except VsiError as error:
                 found = f"{os.fspath(path)!r}: {error.message}"
-                raise ModelError(found, code=ErrorCode.MODEL_MALFORMED, hint=error.hint) from error
+                known = error.code is ErrorCode.MODEL_UNSUPPORTED
+                raise ModelError(found, code=error.code if known else ErrorCode.MODEL_MALFORMED, hint=error.hint) from error
             network = Network(os.path.basename(os.fspath(path)))
             binary = network.constant(np.frombuffer(content, np.uint8), "binary", copy=False)
             read = [

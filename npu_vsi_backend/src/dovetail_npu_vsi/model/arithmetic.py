@@ -33,6 +33,8 @@ def factor(ratio: np.float32, fraction_bits: int) -> Factor:
         ratio: In float32, as the driver forms it.
         fraction_bits: Of the mantissa, its leading one apart; 23 keep all of a float32.
     """
+    if not math.isfinite(ratio):  # it saturates all but zero
+        return Factor(1 << 30, 0)
     fraction, exponent = math.frexp(float(ratio))
     mantissa = math.floor(fraction * 2.0 ** (fraction_bits + 1))
     shift = fraction_bits + 1 - exponent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -51,6 +52,10 @@ from .placement import Plan, place
 from .tiling import Window, bands, channel_groups
 
 _NOWHERE = -1
+_MAX_ELEMENTS = 1 << 20
+"""That one command writes, of those that may be split: some milliseconds."""
+_SPLIT = {**dict.fromkeys((COPY, FILL, ADD, MULTIPLY, SUM), (0, 1, 2, 3)), SOFTMAX: (0, 2)}
+"""Axes along which commands may be split."""
 _CONSTANT_ALIGNMENT = 64
 
 
@@ -79,7 +84,8 @@ def compile_program(program: Program, chip: Chip, report: Callable[[float, str],
     emitter = _Emitter(program, chip, place(program, room))
     for position, operation in enumerate(program.operations):
         report(position / len(program.operations), operation.name)
-        emitter.emit(position, operation)
+        with np.errstate(all="ignore"):  # scales may be anything; results saturate
+            emitter.emit(position, operation)
     return emitter.compiled()
 
 
@@ -121,7 +127,18 @@ class _Emitter:
         return self._constant_bytes - len(content) - padding
 
     def command(self, opcode: int, read: Block, written: Block, **fields: Any) -> None:
-        """Add a command."""
+        """Add a command; several where one would take long: a run is ended between them alone."""
+        axis = next((one for one in _SPLIT.get(opcode, ()) if written.size[one] > 1), None)
+        elements = math.prod(written.size)
+        if axis is not None and elements > _MAX_ELEMENTS:
+            at_once = max(written.size[axis] * _MAX_ELEMENTS // elements, 1)
+            for first in range(0, written.size[axis], at_once):
+                count = min(at_once, written.size[axis] - first)
+                rest = dict(fields)
+                if "second" in rest:
+                    rest["second"] = rest["second"].part(axis, first, count)
+                self.command(opcode, read.part(axis, first, count), written.part(axis, first, count), **rest)
+            return
         made = np.zeros((), COMMAND)
         for name in ("weights", "filters", "table", "reals"):
             made[name] = _NOWHERE

@@ -7,13 +7,13 @@
 static uint8_t added(const struct vsi_command *c, const float *factors, uint8_t x, uint8_t y) {
     const float first = (float)(x - c->zero[0]) * factors[0] + (float)c->zero[2];
     const float second = (float)(y - c->zero[1]) * factors[1];
-    return vsi_clamped((int64_t)rintf(first + second), c);
+    return vsi_rounded(first + second, c);
 }
 
 /* The shader's product: what both zero points make is added as a float. */
 static uint8_t multiplied(const struct vsi_command *c, const float *factors, uint8_t x, uint8_t y) {
     const float product = (float)(x * y - x * c->zero[1] - y * c->zero[0]) * factors[0];
-    return vsi_clamped((int64_t)rintf(product + factors[1]), c);
+    return vsi_rounded(product + factors[1], c);
 }
 
 static uint8_t summed(const struct vsi_command *c, const struct vsi_filter *filter, uint8_t x, uint8_t y) {
@@ -60,7 +60,7 @@ void vsi_softmax(const struct vsi_command *c, const struct vsi_memories *m) {
             for (int64_t j = 0; j < in->size[1]; j++) sum += powers[greatest - line[j * in->stride[1]]];
             for (int64_t j = 0; j < in->size[1]; j++) {
                 const double share = powers[greatest - line[j * in->stride[1]]] / sum;
-                result[j * out->stride[1]] = vsi_clamped((int64_t)rint(share / scale + c->zero[2]), c);
+                result[j * out->stride[1]] = vsi_rounded(share / scale + c->zero[2], c);
             }
         }
 }

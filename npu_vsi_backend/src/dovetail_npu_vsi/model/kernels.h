@@ -2,6 +2,8 @@
 #ifndef DOVETAIL_VSI_KERNELS_H
 #define DOVETAIL_VSI_KERNELS_H
 
+#include <math.h>
+
 #include "commands.h"
 
 /* Return value * 2^-shift, rounded to nearest, ties to even. */
@@ -31,6 +33,12 @@ static inline int32_t vsi_weight(uint8_t byte, const struct vsi_command *c) { re
 
 static inline uint8_t vsi_clamped(int64_t value, const struct vsi_command *c) {
     return (uint8_t)(value < c->low ? c->low : value > c->high ? c->high : value);
+}
+
+/* Round ties to even and clamp: what no integer holds is at a bound, NaN at the lower one. */
+static inline uint8_t vsi_rounded(double value, const struct vsi_command *c) {
+    const double rounded = rint(value);
+    return (uint8_t)(rounded >= c->high ? c->high : rounded > c->low ? (int)rounded : c->low);
 }
 
 void vsi_convolve(const struct vsi_command *command, const struct vsi_memories *memories, int32_t *scratch);

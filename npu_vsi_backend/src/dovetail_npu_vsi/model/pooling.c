@@ -32,7 +32,7 @@ static uint8_t average(const struct vsi_command *c, const struct vsi_memories *m
         for (int64_t x = columns.begin; x < columns.end; x++) sum += plane[y * in->stride[2] + x * in->stride[3]] - c->zero[0];
     if (c->count_padding) count = (int64_t)c->kernel[0] * c->kernel[1];
     const double mean = (double)sum * factor / (double)(count > 0 ? count : 1) + c->zero[2];
-    return vsi_clamped((int64_t)(c->value ? floor(mean + 1e-9) : rint(mean)), c);
+    return vsi_rounded(c->value ? floor(mean + 1e-9) : mean, c);
 }
 
 void vsi_pool(const struct vsi_command *c, const struct vsi_memories *m) {

@@ -47,7 +47,8 @@ def _ratio(x: Tensor, y: Tensor) -> Reals:
 
 def _stored(steps: Reals, y: Tensor, low: int, high: int) -> Table:
     """Return reals, in steps of a tensor, as its integers."""
-    return np.clip(np.rint(tensor_float(tensor_float(steps) + y.zero_point)), low, high).astype(np.uint8)
+    rounded = np.rint(tensor_float(tensor_float(steps) + y.zero_point))
+    return np.clip(np.where(np.isnan(rounded), y.zero_point, rounded), low, high).astype(np.uint8)
 
 
 def _interpolated(operation: Function, x: Tensor) -> Reals:

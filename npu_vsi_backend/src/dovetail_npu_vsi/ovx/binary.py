@@ -125,7 +125,7 @@ def operands_of(content: bytes) -> tuple[list[Operand], list[Operand]]:
         raise VsiError(
             f"a binary has version {head.version:#x} of its format at offset 4; {KNOWN_VERSION:#x} is the one that can be read",
             code=ErrorCode.MODEL_UNSUPPORTED,
-            hint="a driver that can run it knows its inputs and outputs",
+            hint="compile the model again by a tool of the time of ovxlib 1.2.30, or load the network that it was made of",
         )
     sections = _sections(content)
     return _operands(content, sections, _INPUTS, "inputs"), _operands(content, sections, _OUTPUTS, "outputs")
