@@ -12,7 +12,9 @@ import pytest
 
 # The backends that are proven here, and checks that touch each part of one in little time;
 # CONTRIBUTING.md has the whole level.
-BACKENDS = ("CpuRef", "CpuAcc")
+BACKENDS = ("CpuRef", "CpuAcc", "VsiNpu")
+FLOATS = ("CpuRef", "CpuAcc")
+"""Those that compute in floats: VsiNpu takes quantized networks alone."""
 WITHOUT_DRIVER = ("GpuAcc",)
 """Those whose devices are not emulated: they are built and imported, and say what is missing."""
 CHECKS = (
@@ -138,7 +140,7 @@ class TestEmulated:
         expected = {**dict.fromkeys(BACKENDS, "loaded"), **dict.fromkeys(WITHOUT_DRIVER, "driver_missing")}
         assert {row["id"]: row["state"] for row in rows} == expected
 
-    @pytest.mark.parametrize("backend", BACKENDS)
+    @pytest.mark.parametrize("backend", FLOATS)
     def test_a_network_gives_what_it_gives_here(self, emulated, release, root, tmp_path, backend):
         model = root / "examples" / "digits" / "digits.onnx"
         emulated("-c", DIGITS, model, backend, tmp_path / "there")
