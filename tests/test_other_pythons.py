@@ -28,7 +28,7 @@ import dovetail
 from dovetail import ErrorCode
 
 assert sys.prefix in dovetail.__file__, dovetail.__file__
-assert sorted(str(row.id) for row in dovetail.backends()) == ["CpuAcc", "CpuRef", "GpuAcc"]
+assert sorted(str(row.id) for row in dovetail.backends()) == ["CpuAcc", "CpuRef", "GpuAcc", "VsiNpu"]
 
 def refused(code, function, *arguments, **keywords):
     try:
@@ -156,6 +156,6 @@ def test_the_members_build_and_run(minor, release, members, sdists, third_party,
     listed = release.check(folder / "bin" / "dovetail", "backends", "--check", "--json", cwd=tmp_path)
     states = {row["id"]: row["state"] for row in json.loads(listed)}
     assert states.pop("GpuAcc") in {"loaded", "driver_missing", "no_device"}  # as there is an OpenCL device, or none
-    assert states == {"CpuAcc": "loaded", "CpuRef": "loaded"}
+    assert states == {"CpuAcc": "loaded", "CpuRef": "loaded", "VsiNpu": "loaded"}
     said = release.check(python, "-I", "-W", "error", "-c", NPU, built_template("backend_npu"), cwd=tmp_path)
     assert re.search(rf"ran under 3\.{minor}\.", said), said
