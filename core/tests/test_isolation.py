@@ -34,6 +34,16 @@ def network(shape=(2, 3), dtype=np.float32):
     return net
 
 
+@pytest.fixture(autouse=True)
+def others():
+    """Leave out of `children` what earlier tests of this process still hold."""
+    OTHERS.clear()
+    OTHERS.update(children())
+
+
+OTHERS = set()
+
+
 def children():
     """Return the processes of this test that live, below any depth."""
     found, pending = [], [os.getpid()]
@@ -46,7 +56,8 @@ def children():
                 continue
             found += new
             pending += new
-    return [pid for pid in found if "isolated_template" in Path(f"/proc/{pid}/cmdline").read_text()]
+    mine = set(found) - OTHERS
+    return [pid for pid in mine if "isolated_template" in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 def descriptors():
