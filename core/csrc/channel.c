@@ -19,7 +19,7 @@
 #endif
 
 /* So often is spinning left out at most before it is tried again. */
-#define MOST_LEFT_OUT 15
+#define MAX_LEFT_OUT 15
 
 /* How often a waiting host looks whether the process lives and the run goes on. */
 #define TICK_NS INT64_C(1000000)
@@ -65,7 +65,7 @@ static int spin_while(_Atomic uint32_t *word, uint32_t seen, int64_t spin_ns, dv
             pause_briefly();
         }
     } while (dvt_now_ns() < until);
-    patience->backoff = patience->backoff < MOST_LEFT_OUT ? 2 * patience->backoff + 1 : MOST_LEFT_OUT;
+    patience->backoff = patience->backoff < MAX_LEFT_OUT ? 2 * patience->backoff + 1 : MAX_LEFT_OUT;
     patience->left_out = patience->backoff;
     return 0;
 }

@@ -167,7 +167,7 @@ def test_what_it_cannot_compile_goes_to_the_next_backend(runtime):
 
 def test_a_crash_loop_ends(runtime, monkeypatch):
     net = load(runtime, "run", "abort")
-    for _ in range(worker.MOST_DEATHS):
+    for _ in range(worker.MAX_DEATHS):
         with pytest.raises(RunError, match="SIGABRT"):
             net.run(BAD)
     with pytest.raises(RunError, match="died 4 times") as caught:

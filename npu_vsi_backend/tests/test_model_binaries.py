@@ -130,14 +130,19 @@ def test_commands_that_write_to_constants_or_inputs_are_refused(content):
             binary.from_bytes(changed(content, change), CHIP)
 
 
-@pytest.mark.parametrize("field", ["weights", "filters", "table", "reals"])
-@pytest.mark.parametrize("value", [-(1 << 40), -1, 1 << 40])
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (field, value)
+        for field in ("weights", "filters", "table", "reals")
+        for value in (-(1 << 40), -1, 1 << 40)
+        if (field, value) != ("table", -1)  # a copy without a table is a copy
+    ],
+)
 def test_commands_that_read_beyond_the_constants_are_refused(content, field, value):
     def change(commands, made):
         commands[field] = np.where(commands[field] >= 0, value, commands[field])
 
-    if field == "table" and value == -1:
-        pytest.skip("a copy without a table is a copy")
     with pytest.raises(VsiError, match="reads beyond the constants"):
         binary.from_bytes(changed(content, change), CHIP)
 

@@ -85,7 +85,7 @@ class IsolatedBackend(IBackend):
         _stand_ins.add(self)
 
     def forget(self) -> None:
-        """In a forked child of the host: let go of the process that the parent asks.
+        """In a forked child of the host: release the process that the parent uses.
 
         Networks that were loaded before are the parent's, too; they cannot run here.
         """

@@ -150,7 +150,7 @@ class Template:
             self._end()
 
     def forget(self) -> None:
-        """In a forked child of the host: let go of processes that are the parent's."""
+        """In a forked child of the host: release processes that are the parent's."""
         self._lock = threading.RLock()
         if self._running is not None:
             self._running.forget()

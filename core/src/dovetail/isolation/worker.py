@@ -19,7 +19,7 @@ from .messages import ChildError, EndedError, Message, rebuilt_error, receive, s
 from .parts import FlatPart, input_infos, placed, shared_memory
 from .template import Look, Process, Template, look_at_limits
 
-MOST_DEATHS = 4
+MAX_DEATHS = 4
 """So often may a process die within `DEATHS_SECONDS`, and no run succeed, before it is given up."""
 DEATHS_SECONDS = 60.0
 
@@ -182,7 +182,7 @@ class Worker:
         if self.end.successes > self._successes:
             self._successes, self._deaths[:] = self.end.successes, []
         recent = [one for one in self._deaths if time.monotonic() - one < DEATHS_SECONDS]
-        if len(recent) >= MOST_DEATHS:
+        if len(recent) >= MAX_DEATHS:
             raise BackendError(
                 f"{self.origin}: its process died {len(recent)} times within {DEATHS_SECONDS:g} s, with no run in between that "
                 "succeeded; it is not started again for now",
@@ -195,7 +195,7 @@ class Worker:
         """Clear a dead process away, and return the error that tells of it; the lock is held."""
         was_killed = self.end.was_killed
         ending = self._state.end_process()
-        self._deaths = [*self._deaths[-MOST_DEATHS:], time.monotonic()]
+        self._deaths = [*self._deaths[-MAX_DEATHS:], time.monotonic()]
         ending = ending or Ending("was gone", "")
         text = "was killed, because it did not end its run in time" if was_killed else ending.text
         return BackendError(
