@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fakes.isolated import Compiling, Faulty
+from fakes.isolated import Compiling, Environed, Faulty
 
 import dovetail
 from dovetail import DType, Network, OptionError, Runtime
@@ -369,6 +369,22 @@ def test_what_was_sent_is_let_go_of_with_the_network(runtime):
         for _ in range(5):
             runtime.load(network(), optimize=asked).unload()
         assert descriptors() <= before + 2  # not one for each load
+
+
+def test_a_process_sees_the_environment_as_the_program_has_it(runtime, monkeypatch):
+    asked = {"backends": [Environed(), "CpuRef"], "isolate": "Environed"}
+    x = {"x": np.ones((2, 3), np.float32)}
+    monkeypatch.delenv("DOVETAIL_TEST_FACTOR", raising=False)
+    optimized = dovetail.optimize(network(), **asked)  # its processes stay for the load that follows
+    assert "none, for it is of factor None" in optimized.placement.layers[0].refusals[0].reason
+    for factor in ("3", "5"):
+        monkeypatch.setenv("DOVETAIL_TEST_FACTOR", factor)
+        loaded = runtime.load(network(), optimize=asked)
+        assert loaded.placement.layers[0].backend == "Environed"
+        assert loaded.run(x)["y"][0, 0] == float(factor)
+        monkeypatch.delenv("DOVETAIL_TEST_FACTOR")
+        assert dovetail.optimize(network(), **asked).placement.layers[0].backend == "CpuRef"
+        assert loaded.run(x)["y"][0, 0] == float(factor), "it goes on as it began"
 
 
 @contextlib.contextmanager

@@ -183,3 +183,21 @@ class _Telling(IWorkloadFactory):
     def execute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         outputs[0][...] = 0
         outputs[0].ravel()[:2] = os.getpid(), self.threads
+
+
+class Environed(Faulty):
+    """Multiplies by `DOVETAIL_TEST_FACTOR`, as it is in a load; is there, and claims layers, only where that is set."""
+
+    @property
+    def id(self) -> BackendId:
+        return BackendId("Environed")
+
+    def devices(self) -> Sequence[Device]:
+        return (Device(0, f"of factor {os.environ.get('DOVETAIL_TEST_FACTOR')}"),)
+
+    def supports(self, layer: Layer, options: Any, device: Device) -> Support:
+        is_set = "DOVETAIL_TEST_FACTOR" in os.environ
+        return super().supports(layer, options, device) if is_set else Support.no("driver", f"none, for it is {device.name}")
+
+    def create_workload_factory(self, context: Any, resources: Any, options: Any) -> IWorkloadFactory:
+        return _Factory(self, Options(factor=float(os.environ["DOVETAIL_TEST_FACTOR"])))

@@ -29,7 +29,7 @@ from ..ground.foreign_text import described, one_line
 from ..ground.records import Record
 from .messages import MAX_STEPS, Message
 from .parts import FlatPart, flattened_layer, flattened_view, written
-from .template import Template, look_at_limits, require_system
+from .template import Template, environment_of_processes, look_at_limits, require_system
 from .worker import LoadedPart, Remains, SharedFile, Worker, nonsense
 
 
@@ -80,6 +80,7 @@ class IsolatedBackend(IBackend):
         self._numbers = 0
         self._facts: dict[str, _Facts] = {}
         self._asking: Worker | None = None
+        self._environment = environment_of_processes()
         self._ended: deque[Remains] = deque()
         self._users = 0
         _stand_ins.add(self)
@@ -108,6 +109,7 @@ class IsolatedBackend(IBackend):
             look_at_limits()
         try:
             self._bury()
+            self._follow_environment()
             if self._asking is None:
                 self._asking = Worker(self._template, self._ended, is_of_network=False)
             number, file = self._options_file(options)
@@ -115,6 +117,24 @@ class IsolatedBackend(IBackend):
             return self._asking.call({**message, "options": number}, descriptors)
         finally:
             self._lock.release()
+
+    def _follow_environment(self) -> None:
+        """End the process that is asked, if the host's environment is another one by now; the lock is held.
+
+        A backend reads variables when it is asked: which driver to open, which devices there are.
+        """
+        if self._is_as_it_was():
+            return
+        self._environment = environment_of_processes()
+        self._facts.clear()
+        if self._asking is not None:
+            self._asking.close()
+            self._asking = None
+            self._bury()
+
+    def _is_as_it_was(self) -> bool:
+        """Tell whether the environment is still the one in which the backend was asked."""
+        return environment_of_processes() == self._environment
 
     def _options_file(self, options: IsolatedOptions) -> tuple[int, SharedFile]:
         key = repr(options.given)
@@ -135,9 +155,9 @@ class IsolatedBackend(IBackend):
         )
 
     def facts(self, options: IsolatedOptions) -> _Facts:
-        """Return what its code says of itself, asked once for each set of options."""
+        """Return what its code says of itself, asked once for each set of options and environment."""
         key = repr(options.given)
-        if key not in self._facts:
+        if key not in self._facts or not self._is_as_it_was():
             try:
                 reply = self.asked({"do": "describe"}, options)
                 self._facts[key] = _facts_of(reply)
@@ -155,7 +175,8 @@ class IsolatedBackend(IBackend):
 
     def _any_facts(self) -> _Facts:
         """Return what does not depend on options, from whatever was asked first."""
-        return next(iter(self._facts.values()), None) or self.facts(IsolatedOptions())
+        known = next(iter(self._facts.values()), None) if self._is_as_it_was() else None
+        return known or self.facts(IsolatedOptions())
 
     def devices(self) -> Sequence[Device]:
         return self._any_facts().devices

@@ -65,6 +65,17 @@ class Process(Record, eq=False):
     channel: SharedBytes
 
 
+def environment_of_processes() -> dict[str, str]:
+    """Return the environment variables that a process would see which is forked now: the host's of now."""
+    return {**os.environ, PROBE: "off", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def changes_between(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the variables that differ, and what they are now; None: they are not set."""
+    changes: dict[str, str | None] = {name: text for name, text in now.items() if before.get(name) != text}
+    return changes | {name: None for name in before if name not in now}
+
+
 def require_system(name: str) -> None:
     """Refuse where the system lacks what isolation is made of.
 
@@ -220,6 +231,7 @@ class _Running:
                 code=ErrorCode.BACKEND_BROKEN,
                 hint="leave isolate= out",
             )
+        self._environment = environment_of_processes()
         path = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
         self._connection, theirs = map(_above_standard, socket.socketpair())
         life_of_child, self._lifeline = map(_raised, os.pipe())  # once nobody holds the end for writing, the kernel ends it
@@ -235,7 +247,7 @@ class _Running:
                 stderr=subprocess.STDOUT,
                 pass_fds=descriptors,
                 start_new_session=True,  # Ctrl-C in a terminal is the host's; and one signal ends all of them
-                env={**os.environ, PROBE: "off", "OPENBLAS_NUM_THREADS": "1"},
+                env=self._environment,
             )
         except OSError as error:
             self._connection.close()
@@ -288,7 +300,8 @@ class _Running:
         self._numbers += 1
         number = self._numbers
         try:
-            send(self._connection, {"fork": number}, [connection, channel])
+            changes = changes_between(self._environment, environment_of_processes())
+            send(self._connection, {"fork": number, "environment": changes}, [connection, channel])
             while number not in self._forked:
                 self._take_in(look)
         except BaseException:

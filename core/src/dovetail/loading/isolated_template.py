@@ -115,6 +115,15 @@ def _be_quiet() -> None:
     os.close(nowhere)
 
 
+def _change_environment(changes: Mapping[str, str | None]) -> None:
+    """Set what the host set since it started the template, and unset what it unset."""
+    for name, text in changes.items():
+        if text is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = text
+
+
 class _Fork:
     """A process that was forked: what it writes, and what tells that it ended."""
 
@@ -220,7 +229,7 @@ class _Template:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            self._become_worker(parent, connection, channel, reading, writing)
+            self._become_worker(parent, connection, channel, reading, writing, message["environment"])
         pidfd = os.pidfd_open(pid)
         for descriptor in (connection, channel, writing):
             os.close(descriptor)
@@ -232,7 +241,9 @@ class _Template:
             self._poller.register(descriptor, select.POLLIN)
         send(self._connection, {"forked": number}, [pidfd])
 
-    def _become_worker(self, parent: int, connection: int, channel: int, reading: int, writing: int) -> None:
+    def _become_worker(
+        self, parent: int, connection: int, channel: int, reading: int, writing: int, environment: Mapping[str, str | None]
+    ) -> None:
         """Serve in a fork; does not return."""
         code = 1
         try:
@@ -244,6 +255,7 @@ class _Template:
             for descriptor in (reading, writing, self._connection.detach(), *self._by_descriptor, *self._trials):
                 os.close(descriptor)
             faulthandler.enable(2)  # where it crashed is among its last words
+            _change_environment(environment)
             from .isolated_worker import serve
 
             serve(socket.socket(fileno=connection), channel, self._backend)
