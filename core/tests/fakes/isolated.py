@@ -186,7 +186,7 @@ class _Telling(IWorkloadFactory):
 
 
 class Environed(Faulty):
-    """Multiplies by `DOVETAIL_TEST_FACTOR`, as it is in a load; is there, and claims layers, only where that is set."""
+    """Multiplies by `DOVETAIL_TEST_FACTOR`; claims layers only where that is set."""
 
     @property
     def id(self) -> BackendId:

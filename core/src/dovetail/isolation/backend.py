@@ -119,7 +119,7 @@ class IsolatedBackend(IBackend):
             self._lock.release()
 
     def _follow_environment(self) -> None:
-        """End the process that is asked, if the host's environment is another one by now; the lock is held.
+        """End the process that is asked, if the host's environment has changed; the lock is held.
 
         A backend reads variables when it is asked: which driver to open, which devices there are.
         """
@@ -155,7 +155,7 @@ class IsolatedBackend(IBackend):
         )
 
     def facts(self, options: IsolatedOptions) -> _Facts:
-        """Return what its code says of itself, asked once for each set of options and environment."""
+        """Return what its code says of itself, asked once per options and environment."""
         key = repr(options.given)
         if key not in self._facts or not self._is_as_it_was():
             try:

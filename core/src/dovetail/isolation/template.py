@@ -66,7 +66,7 @@ class Process(Record, eq=False):
 
 
 def environment_of_processes() -> dict[str, str]:
-    """Return the environment variables that a process would see which is forked now: the host's of now."""
+    """Return the environment variables of a process that is forked now: the host's."""
     return {**os.environ, PROBE: "off", "OPENBLAS_NUM_THREADS": "1"}
 
 
