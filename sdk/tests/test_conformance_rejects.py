@@ -19,7 +19,7 @@ from dovetail import DovetailError
 from dovetail_sdk.conformance.checks import Check, all_checks, checks_up_to
 from dovetail_sdk.conformance.results import CheckResult, Status, Verdict
 from dovetail_sdk.conformance.runner import run_check, run_checks
-from dovetail_sdk.conformance.subject import Settings, open_target
+from dovetail_sdk.conformance.subject import Settings, Subject, open_target
 from dovetail_sdk.conformance.supervisor import Orders, Supervisor
 
 FOLDER = Path(__file__).parent
@@ -190,8 +190,18 @@ def test_a_hang_is_ended_and_told_with_its_stack(broken: ModuleType) -> None:
         for thread in [thread for thread in threading.enumerate() if ADDING in thread.name]:
             thread.join(60)
     assert result.status is Status.FAILED
-    assert result.text.startswith("hung: not done after 1 s")
+    assert result.text.startswith("hung: nothing came for 1 s")
     assert "self.ended.wait(3600)" in result.text
+
+
+def test_a_slow_check_that_goes_on_is_no_hang(broken: ModuleType) -> None:
+    def slow(subject: Subject) -> None:
+        for number in range(8):
+            subject.step(f"part {number}")
+            time.sleep(0.2)
+
+    check = dataclasses.replace(check_of("lifecycle.reloads"), function=slow, seconds=1.0)
+    assert run_check(check, open_target("broken_backends:Correct")).status is Status.PASSED
 
 
 def test_known_failures_are_told_apart(broken: ModuleType) -> None:

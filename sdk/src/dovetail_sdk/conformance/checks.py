@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., None])
 
 SECONDS = 120.0
-"""How long a check may take unless it says otherwise; one that takes longer hangs."""
+"""For how long a check may say nothing, unless it wants longer; then it hangs."""
 
 
 class Level(IntEnum):
@@ -60,7 +60,7 @@ class Check:
         troubleshooting: What a vendor should look at when it fails.
         function: What to call.
         item: The thing, for a family.
-        seconds: When it counts as hung.
+        seconds: It counts as hung if it says nothing for so long: no step, no case, no end.
     """
 
     id: str
@@ -100,7 +100,7 @@ def check(
     Args:
         level: The level that it belongs to.
         title: What a conforming backend does, as the end of a sentence that begins with its name.
-        seconds: When it counts as hung.
+        seconds: It counts as hung if it says nothing for so long.
         each: Returns names, for each of which the function is a check of its own; it is then called
             with the name too.
 

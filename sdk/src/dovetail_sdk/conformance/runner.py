@@ -29,10 +29,13 @@ def run_check(check: Check, target: Target, settings: Settings | None = None, li
     settings = settings or Settings()
     result = CheckResult(check)
     ended = threading.Event()
+    latest = time.monotonic()
 
     def take(event: Event) -> None:
+        nonlocal latest
         if ended.is_set():  # of a check that was given up
             return
+        latest = time.monotonic()
         result.take(event)
         if listen is not None:
             listen(check, event)
@@ -45,11 +48,11 @@ def run_check(check: Check, target: Target, settings: Settings | None = None, li
     thread = threading.Thread(target=body, name=f"check {check.id}", daemon=True)
     started = time.monotonic()
     thread.start()
-    while not ended.wait(0.2) and time.monotonic() - started < check.seconds:
+    while not ended.wait(0.2) and time.monotonic() - latest < check.seconds:
         pass
     if not ended.is_set():
         stack = _stack_of(thread)
-        text = f"hung: not done after {check.seconds:g} s, while: {result.last_step or 'starting'}\n{stack}"
+        text = f"hung: nothing came for {check.seconds:g} s, while: {result.last_step or 'starting'}\n{stack}"
         take(end_event(Status.FAILED, text, time.monotonic() - started))
         ended.set()
     return result

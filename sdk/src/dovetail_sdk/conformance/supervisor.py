@@ -130,6 +130,7 @@ class Supervisor:
         """
         opened = done = hung = False
         refusal = ""
+        began = time.monotonic()
         current: CheckResult | None = None
         patience = Patience(self._patience(OPENING_SECONDS))
         content = {
@@ -150,12 +151,14 @@ class Supervisor:
                             check = waiting[0]
                             current = results[check.id] = CheckResult(check)
                             patience.renew(self._patience(check.seconds))
+                            began = time.monotonic()
                             self.listen(check, event)
                         case "done":
                             done = True
                         case _ if current is not None:
                             current.take(event)
                             self.listen(current.check, event)
+                            patience.renew(self._patience(current.check.seconds))
                             if event["event"] == "end":
                                 waiting.pop(0)
                                 current = None
@@ -170,7 +173,7 @@ class Supervisor:
             current = results[waiting[0].id]
         if current is not None:
             waiting.pop(0)
-            self._bury(current, died, patience.used, results, cautious=cautious)
+            self._bury(current, died, time.monotonic() - began, results, cautious=cautious)
         return opened, done, died
 
     def _bury(self, result: CheckResult, died: str, seconds: float, results: dict[str, CheckResult], *, cautious: bool) -> None:

@@ -321,10 +321,13 @@ def workloads_are_fresh(subject: Subject) -> None:
 
 
 def _as_run(subject: Subject, trials: Iterable[Trial]) -> Iterator[tuple[Trial, Layer]]:
-    """Give each layer as a network runs it: private where the backend takes it as a part."""
+    """Give each layer as a network runs it: private where the backend takes it as a part.
+
+    Its own code takes it, not a process that its manifest asks for: the factory is its own, too.
+    """
     options = {subject.id: subject.options} if subject.options else None
     for trial in trials:
-        optimized = optimize(Batch([trial]).network, [subject.target.asked_for], options=options, passes=False)
+        optimized = optimize(Batch([trial]).network, [subject.target.asked_for], options=options, passes=False, isolate=())
         for name in optimized.partition_of:
             yield trial, optimized.graph.layer(name)
 

@@ -18,7 +18,7 @@ from ..variants import variants
 
 _ENOUGH = 8
 _OPERATOR_SECONDS = 900.0
-"""For all cases of a kind: hundreds, in a dozen types, on a device that may compile for seconds."""
+"""For a step, on a device whose compiler may take half a minute for an operation."""
 
 
 @check(level=2, title="computes what it claims", seconds=_OPERATOR_SECONDS, each=kinds)
