@@ -544,6 +544,24 @@ NODES = {
         "Tensor('y', (1, 5, 4), 'uint8', 0.5, 100)), axis=1)",
         ["node 48 of 0: 1 to 3", "node 11 of 0: 0,3 to 2 axis 1"],
     ),
+    "depthwise with zeros between its weights": (
+        f"one(Convolution, {IMAGE}, (1, 8, 4, 7), weights=weights((8, 1, 3, 3)), stride=(2, 2), padding=(0, 0, 0, 0), "
+        "dilation=(2, 1), groups=8)",
+        [
+            "tensor 2 3x5x8x1 type 3 quantized 2 virtual 0 constant 1",
+            "node 2 of 0: 0,2,3 to 1 kernel 3,5 stride 2,2 pad 0,0,0,0 dilation 1,1 weights 8 group 8 multiplier 1",
+        ],
+    ),
+    "pad with negative numbers": (
+        "one(Pad, (4, 5), (5, 8), before=(1, 0), after=(0, 3), value=99)",
+        [
+            "tensor 2 5x1 type 3 quantized 2 virtual 0 constant 1",
+            "node 11 of 0: 2,0 to 3 axis 1",
+            "tensor 4 3x5 type 3 quantized 2 virtual 0 constant 1",
+            "node 11 of 0: 3,4 to 1 axis 0",
+        ],
+    ),
+    "scalar": ("one(Reshape, (1, 1), ())", ["node 162 of 0: 0 to 1 size 1,0 of 1"]),
     "pad": (
         "one(Pad, (4, 5), (5, 8), before=(1, 0), after=(0, 3), value=104)",
         ["node 165 of 0: 0 to 1 front 0,1 back 3,0 of 2 value 2"],
@@ -573,12 +591,11 @@ assert not left(), left()
 
 
 REFUSED = {
-    f"one(Convolution, {IMAGE}, (1, 8, 4, 6), weights=weights((8, 1, 3, 3)), stride=(2, 2), padding=(0, 0, 0, 0), "
-    "dilation=(2, 1), groups=8)": "strides and dilation",
+    f"one(Convolution, {IMAGE}, (1, 8, 9, 9), weights=weights((8, 1, 2, 2)), stride=(1, 1), padding=(2000, 2000, 2000, 2000), "
+    "dilation=(2000, 2000), groups=8)": "32032008",
     "one(Binary, tensors=(Tensor('x', (4,), 'uint8', 0.5, 1), Tensor('y', (4,), 'uint8', 0.5, 1)), inputs=(0, 0), "
     "function='add')": "with itself",
     "one(Function, function='shrink', alpha=1.0, beta=1.0)": "'shrink'",
-    "one(Pad, (4, 5), (5, 5), before=(1, 0), after=(0, 0), value=99)": "negative",
     "one(x=(1,) * 7)": "7 axes",
     "one(x=(4, 0))": "without elements",
     "one(tensors=(Tensor('x', (4,), 'int8', 0.5, 1), Tensor('y', (4,), 'uint8', 0.5, 1)))": "'x' of int8",

@@ -115,7 +115,7 @@ def tensor(shape, scale=0.5, zero_point=100, dtype="uint8"):
 def one(kind=Requantize, x=(4, 16), y=None, tensors=None, **attributes):
     """A program of one operation."""
     bounds = {"low": 0, "high": 255} if "low" in kind.__dataclass_fields__ else {}
-    tensors = tensors or (tensor(x), tensor(y or x))
+    tensors = tensors or (tensor(x), tensor(x if y is None else y))
     inputs = tuple(range(len(tensors) - 1))
     operation = kind(**{"name": "only", "inputs": inputs, "output": len(inputs), **bounds, **attributes})
     return Program("net", tensors, (operation,), inputs, (len(inputs),))

@@ -112,7 +112,9 @@ def _way_of_large(layer: Layer, chip: Chip, otherwise: Way = Way.DIRECT) -> Way:
     limit = chip.nn.largest_kernel
     if max(filled_kernel(layer.span, chip)) <= limit:
         return otherwise
-    return Way.SPLIT if max(layer.dilation) > 1 and max(layer.kernel) <= limit else Way.SHADER
+    # A depthwise one is compiled with zeros between its weights: split it would come out wrong.
+    is_split = max(layer.dilation) > 1 and max(layer.kernel) <= limit and not layer.is_depthwise
+    return Way.SPLIT if is_split else Way.SHADER
 
 
 def _may_drop(layer: Layer, chip: Chip) -> bool:

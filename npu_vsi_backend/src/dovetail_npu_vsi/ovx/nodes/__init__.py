@@ -25,7 +25,7 @@ from ...program import (
 from . import elements, movement, products, windows
 from .making import Making
 
-_MOST_AXES = 6
+_MAX_AXES = 6
 
 _Refuse = Callable[[Any, Program, Chip], str]
 _Add = Callable[[Making, Any], None]
@@ -39,7 +39,7 @@ KINDS: dict[type[Operation], tuple[_Refuse, _Add]] = {
     Requantize: (elements.refuse_requantize, elements.add_requantize),
     Softmax: (movement.refuse_nothing, movement.add_softmax),
     Concat: (movement.refuse_nothing, movement.add_concat),
-    Pad: (movement.refuse_pad, movement.add_pad),
+    Pad: (movement.refuse_nothing, movement.add_pad),
     Permute: (movement.refuse_nothing, movement.add_permute),
     Reshape: (movement.refuse_nothing, movement.add_reshape),
     Resize: (windows.refuse_resize, windows.add_resize),
@@ -53,8 +53,8 @@ def refusal(operation: Operation, program: Program, chip: Chip) -> str:
         return f"an operation of kind {type(operation).__name__}, for which ovxlib has no node"
     for number in (*operation.inputs, operation.output):
         tensor = program.tensors[number]
-        if not 0 < len(tensor.shape) <= _MOST_AXES:
-            return f"the tensor {tensor.name!r} with {len(tensor.shape)} axes; ovxlib takes 1 to {_MOST_AXES}"
+        if len(tensor.shape) > _MAX_AXES:
+            return f"the tensor {tensor.name!r} with {len(tensor.shape)} axes; ovxlib takes up to {_MAX_AXES}"
         if not tensor.elements:
             return f"the tensor {tensor.name!r} without elements"
         # Measured with ovxlib 1.2.30: an int8 tensor between a conversion and a clamp is read

@@ -42,6 +42,12 @@ class Making:
         """Add a tensor like `tensor` that lies between two nodes of one operation."""
         return self._add(tensor, is_virtual=True)
 
+    def constant_like(self, tensor: Tensor, shape: tuple[int, ...], value: int) -> int:
+        """Add a constant quantized as `tensor`, of one integer."""
+        values = np.full(shape, value, tensor.dtype)
+        number: int = self.graph.constant(values, [tensor.scale], [tensor.zero_point])
+        return number
+
     def quantized_as(self, number: int, wanted: Tensor) -> int:
         """Return a tensor of the program under another quantization: itself, or what it becomes."""
         tensor = self.tensor(number)
@@ -80,8 +86,7 @@ class Making:
             self._compare("minimum", between, high, tensor, after)
 
     def _compare(self, kind: str, before: int, bound: int, tensor: Tensor, after: int) -> None:
-        value = np.full((1,) * len(tensor.shape), bound, tensor.dtype)
-        other = self.graph.constant(value, [tensor.scale], [tensor.zero_point])
+        other = self.constant_like(tensor, (1,) * len(axes_of(tensor)), bound)
         self.graph.simple(kind, (before, other), after)
 
     def weights(self, weights: Weights, shape: tuple[int, ...], x: Tensor, channel_axis: int) -> tuple[int, int]:
@@ -94,8 +99,13 @@ class Making:
         return values, bias
 
     def _add(self, tensor: Tensor, is_virtual: bool) -> int:
-        number: int = self.graph.tensor(tensor.shape, tensor.dtype, tensor.scale, tensor.zero_point, is_virtual)
+        number: int = self.graph.tensor(axes_of(tensor), tensor.dtype, tensor.scale, tensor.zero_point, is_virtual)
         return number
+
+
+def axes_of(tensor: Tensor) -> tuple[int, ...]:
+    """Return the sizes that ovxlib is told: it has no tensors without axes."""
+    return tensor.shape or (1,)
 
 
 def has_quantization(tensor: Tensor, wanted: Tensor) -> bool:

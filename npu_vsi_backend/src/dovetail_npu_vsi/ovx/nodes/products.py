@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from ...chips import Chip
 from ...program import Convolution, FullyConnected, Program, Weights
 from .making import Making
+
+_MAX_FILLED = 1 << 24
 
 
 def refuse_convolution(operation: Convolution, program: Program, chip: Chip) -> str:
@@ -12,21 +18,26 @@ def refuse_convolution(operation: Convolution, program: Program, chip: Chip) -> 
     x, y = program.tensors[operation.inputs[0]], program.tensors[operation.output]
     if len(x.shape) != 4 or len(y.shape) != 4:
         return f"a convolution of a tensor with {len(x.shape)} axes; ovxlib takes images, which have 4"
-    # Measured with ovxlib 1.2.30: of random ones every fifteenth is far off.
-    if operation.is_depthwise and max(operation.stride) > 1 and max(operation.dilation) > 1:
-        return "a depthwise convolution with strides and dilation at once, which the driver computes wrongly"
+    if operation.is_depthwise and _filled_elements(operation) > _MAX_FILLED:
+        return (
+            f"a depthwise convolution with a dilation of {operation.dilation}: its weights would become "
+            f"{_filled_elements(operation)} with the zeros between them, and at most {_MAX_FILLED} are taken"
+        )
     return _refuse_weights(operation.weights)
 
 
 def add_convolution(making: Making, operation: Convolution) -> None:
     """Add a convolution, and the clamp of its results."""
     x, y = making.tensor(operation.inputs[0]), making.output(operation)
-    height, width = operation.weights.values.shape[2:]
+    given, dilation = operation.weights, operation.dilation
+    if operation.is_depthwise and max(dilation) > 1:
+        given, dilation = _filled(given, dilation), (1, 1)
+    height, width = given.values.shape[2:]
     channels = y.shape[1]
-    shape, axis, multiplier = operation.weights.values.shape, 0, 0
+    shape, axis, multiplier = given.values.shape, 0, 0
     if operation.is_depthwise:
         shape, axis, multiplier = (1, channels, height, width), 1, channels // x.shape[1]
-    weights, bias = making.weights(operation.weights, shape, x, axis)
+    weights, bias = making.weights(given, shape, x, axis)
     before = making.before_clamp(operation, operation.low, operation.high)
     making.graph.convolution(
         (making.number(operation.inputs[0]), weights, bias),
@@ -34,12 +45,32 @@ def add_convolution(making: Making, operation: Convolution) -> None:
         (height, width),
         operation.stride,
         operation.padding,
-        operation.dilation,
+        dilation,
         channels,
         operation.groups,
         multiplier,
     )
     making.clamp(before, operation, operation.low, operation.high)
+
+
+def _filled_elements(operation: Convolution) -> int:
+    filters, channels, *kernel = operation.weights.values.shape
+    rows, columns = ((size - 1) * step + 1 for size, step in zip(kernel, operation.dilation, strict=True))
+    return int(filters * channels * rows * columns)
+
+
+def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
+    """Return weights with zeros where a dilation skips.
+
+    Measured with ovxlib 1.2.30: its depthwise convolution is far off with strides and dilation at
+    once, and where a window with its dilation is larger than the convolution engine takes.
+    """
+    filters, channels, height, width = weights.values.shape
+    shape = (filters, channels, (height - 1) * dilation[0] + 1, (width - 1) * dilation[1] + 1)
+    values = np.empty(shape, weights.values.dtype)
+    values[:] = np.reshape(weights.zero_point, (-1, 1, 1, 1))
+    values[:, :, :: dilation[0], :: dilation[1]] = weights.values
+    return replace(weights, values=values)
 
 
 def refuse_fully_connected(operation: FullyConnected, program: Program, chip: Chip) -> str:
