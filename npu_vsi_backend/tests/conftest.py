@@ -33,3 +33,30 @@ def sdk(library, tmp_path_factory):
     for name in ("libovxlib.so", "libOpenVX.so.1"):
         (folder / "lib" / name).symlink_to(library)
     return folder
+
+
+@pytest.fixture
+def scene(library, sdk, tmp_path):
+    """A function that runs a scene with faults; `place` is "here", or "child" with an SDK."""
+
+    def scene(code, faults="", place="here", **variables):
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", f"from scene import *\n{code}"],
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(filter(None, [str(DOUBLE), os.environ.get("PYTHONPATH")])),
+                "DOVETAIL_DOUBLE": faults,
+                "DOVETAIL_DOUBLE_LOG": str(tmp_path / "log"),
+                "SCENE_LIBRARY": str(library),
+                "SCENE_SDK": str(sdk) if place == "child" else "",
+                **variables,
+            },
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    return scene
