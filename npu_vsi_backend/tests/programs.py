@@ -50,15 +50,10 @@ def random_weights(rng: np.random.Generator, shape: Any, *, per_channel: bool = 
     return p.Weights(random_bytes(rng, shape), (float(rng.uniform(1e-3, 2e-2)),), (int(rng.choice(ZERO_POINTS)),), bias)
 
 
-def random_convolution(rng: np.random.Generator, *, depthwise: bool = False, both: bool = True) -> p.Program:
-    """A program of one convolution of random sizes, odd ones among them.
-
-    With `both` it may have a stride and a dilation at once.
-    """
+def random_convolution(rng: np.random.Generator, *, depthwise: bool = False) -> p.Program:
+    """A program of one convolution of random sizes, odd ones among them."""
     kernel = [int(size) for size in rng.integers(1, 6, 2)]
     stride, dilation = ([int(size) for size in rng.integers(1, 4, 2)] for _ in range(2))
-    if not both and max(stride) > 1:
-        dilation = [1, 1]
     padding = [int(size) for size in rng.integers(0, 4, 4)]
     reach = [(kernel[i] - 1) * dilation[i] + 1 for i in range(2)]
     size = [
