@@ -27,6 +27,7 @@ def build(program: Path, test: str, flags: list[str]) -> None:
     The linker flag lets a test refuse threads.
     """
     tested = {
+        "test_channel": ("channel",),
         "test_watchdog": ("watchdog",),
         "test_thread_pool": ("watchdog", "thread_pool", "usable_cores"),
         "test_plan": ("watchdog", "thread_pool", "usable_cores", "executor", "plan", "spans"),
@@ -68,6 +69,7 @@ def assert_passed(done: subprocess.CompletedProcess[str]) -> None:
     [
         pytest.param("test_thread_pool", [], id="thread_pool"),
         pytest.param("test_plan", [], id="plan"),
+        pytest.param("test_channel", [], id="channel"),
         pytest.param("test_watchdog", [], id="watchdog"),
         pytest.param("test_watchdog", SHORT_TICKS, id="watchdog-short_ticks"),
     ],
@@ -82,6 +84,7 @@ def test_plain(test: str, flags: list[str], tmp_path: Path) -> None:
     [
         pytest.param("test_thread_pool", [], id="thread_pool"),
         pytest.param("test_plan", [], id="plan"),
+        pytest.param("test_channel", [], id="channel"),
         pytest.param("test_watchdog", SHORT_TICKS, id="watchdog-short_ticks"),
     ],
 )
@@ -90,7 +93,7 @@ def test_thread_sanitizer(test: str, flags: list[str], tmp_path: Path) -> None:
     assert_passed(run_sanitized([str(tmp_path / test), "--no-fork"]))
 
 
-@pytest.mark.parametrize("test", ["test_thread_pool", "test_watchdog", "test_plan"])
+@pytest.mark.parametrize("test", ["test_thread_pool", "test_watchdog", "test_plan", "test_channel"])
 def test_address_and_undefined_behaviour_sanitizers(test: str, tmp_path: Path) -> None:
     build(tmp_path / test, test, MEMORY_SANITIZERS)
     assert_passed(run([str(tmp_path / test), "--no-fork"]))
