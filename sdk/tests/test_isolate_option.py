@@ -64,8 +64,10 @@ def test_the_kit_loads_networks_in_another_process():
 
 
 def test_an_isolated_backend_conforms_on_some_operators():
-    checks = checks_up_to(2, ["placement_names_it", "dovetail.MatMul]", "dovetail.Softmax]", "dovetail.Split]"])
-    assert len(checks) == 4
+    patterns = ["placement_names_it", "survives_fork", "interpreter_ends", "workloads_are_fresh"]
+    patterns += ["dovetail.MatMul]", "dovetail.Softmax]", "dovetail.Split]"]
+    checks = checks_up_to(2, patterns)
+    assert len(checks) == len(patterns)
     report = Supervisor(Orders("CpuRef", seconds=120, isolate=True)).run(checks, 2)
     assert not report.problems, [f"{one.check.id}: {one.text}" for one in report.problems]
     assert sum(counts.run for counts in report.counts.values()) > 100

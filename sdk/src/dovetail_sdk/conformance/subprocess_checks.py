@@ -46,6 +46,7 @@ def subprocess_check(subject: Subject, name: str, seconds: float = 60.0) -> Ende
         "target": subject.target.name,
         "options": dict(subject.options),
         "seed": subject.settings.seed,
+        "isolate": subject.settings.isolate,
         "kinds": sorted({trial.layer.kind for trial in accepted(subject, 4)}),
     }
     done = subprocess.run(
@@ -142,7 +143,7 @@ SUBPROCESS_CHECKS: Mapping[str, Callable[[Subject], None]] = {
 def main(orders: Mapping[str, Any]) -> None:
     """Do one check; leave the subject open, so that what it holds meets the interpreter's end."""
     faulthandler.enable()
-    settings = Settings(options=orders["options"], seed=orders["seed"], kinds=orders["kinds"])
+    settings = Settings(**{name: orders[name] for name in ("options", "seed", "isolate", "kinds")})
     subject = Subject(open_target(orders["target"]), settings)
     _KEPT.append((subject, Runtime))
     SUBPROCESS_CHECKS[orders["name"]](subject)

@@ -237,16 +237,18 @@ def survives_fork(subject: Subject) -> None:
 
     Troubleshooting: A backend on host memory must not keep threads or locks of its own that a fork
     leaves behind; the core's pool comes back by itself. For a device the core refuses runs in the
-    child with FORKED: say by `memory_domains` or `capabilities` that it is one.
+    child with FORKED: say by `memory_domains` or `capabilities` that it is one. It also refuses
+    them where the backend runs in a process of its own, which is the parent's.
     """
     if not hasattr(os, "fork"):
         raise NotApplicable("this system has no fork")
-    accepted(subject, 1)
+    optimized = subject.optimize(Batch(accepted(subject, 1)).network)
+    is_isolated = any(one is not None and getattr(one.backend, "is_isolated", False) for one in optimized.assignment.values())
     is_device = (
         any(domain != HOST for domain in subject.backend.memory_domains(subject.target.device))
         or subject.backend.capabilities().asynchronous
     )
-    _expect(subject, "fork", "forked" if is_device else "works")
+    _expect(subject, "fork", "forked" if is_device or is_isolated else "works")
 
 
 def _expect(subject: Subject, name: str, expected: str) -> None:
