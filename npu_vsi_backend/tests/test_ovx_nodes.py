@@ -111,6 +111,8 @@ REFUSED = {
     "dilation=(2000, 2000), groups=8)": "32032008",
     "one(Binary, tensors=(Tensor('x', (4,), 'uint8', 0.5, 1), Tensor('y', (4,), 'uint8', 0.5, 1)), inputs=(0, 0), "
     "function='add')": "with itself",
+    f"one(Convolution, {IMAGE}, (1, 8, 11, 14), weights=weights((8, 1, 3, 3), 8), stride=(1, 1), "
+    "padding=(1, 0, 0, 0), dilation=(1, 1), groups=8)": "by side",
     "one(Function, function='shrink', alpha=1.0, beta=1.0)": "'shrink'",
     "one(x=(1,) * 7)": "7 axes",
     "one(x=(4, 0))": "without elements",

@@ -23,6 +23,13 @@ def refuse_convolution(operation: Convolution, program: Program, chip: Chip) -> 
             f"a depthwise convolution with a dilation of {operation.dilation}: its weights would become "
             f"{_filled_elements(operation)} with the zeros between them, and at most {_MAX_FILLED} are taken"
         )
+    # Measured with ovxlib 1.2.30: a stride of 2x1, or padding on one side, gives far other results.
+    is_lopsided = len(set(operation.stride)) > 1 or len(set(operation.padding)) > 1
+    if operation.is_depthwise and operation.weights.is_per_channel and is_lopsided:
+        return (
+            "a depthwise convolution with a scale for each channel, and with strides or padding that differ by side, "
+            "which the driver computes wrongly"
+        )
     return _refuse_weights(operation.weights)
 
 
