@@ -4,20 +4,7 @@ import math
 
 import numpy as np
 
-from dovetail_npu_vsi.program import (
-    Binary,
-    Concat,
-    Convolution,
-    FullyConnected,
-    Function,
-    Pad,
-    Permute,
-    Pooling,
-    Requantize,
-    Reshape,
-    Resize,
-    Softmax,
-)
+from dovetail_npu_vsi import program as p
 
 
 def single(value):
@@ -157,24 +144,24 @@ def resized(operation, tensors, q):
 
 
 EXPECTED = {
-    Convolution: convolved,
-    FullyConnected: connected,
-    Pooling: pooled,
-    Binary: combined,
-    Function: applied,
-    Requantize: lambda operation, t, q: quantized(t[1], real(t[0], q), operation.low, operation.high),
-    Softmax: softened,
-    Concat: lambda operation, t, *qs: np.concatenate(
+    p.Convolution: convolved,
+    p.FullyConnected: connected,
+    p.Pooling: pooled,
+    p.Binary: combined,
+    p.Function: applied,
+    p.Requantize: lambda operation, t, q: quantized(t[1], real(t[0], q), operation.low, operation.high),
+    p.Softmax: softened,
+    p.Concat: lambda operation, t, *qs: np.concatenate(
         [quantized(t[-1], real(tensor, q)) for tensor, q in zip(t, qs, strict=False)], operation.axis
     ),
-    Pad: lambda operation, t, q: np.pad(
+    p.Pad: lambda operation, t, q: np.pad(
         quantized(t[1], real(t[0], q)),
         list(zip(operation.before, operation.after, strict=True)),
         constant_values=operation.value,
     ),
-    Permute: lambda operation, t, q: q.transpose(operation.order),
-    Reshape: lambda operation, t, q: q.reshape(t[1].shape),
-    Resize: resized,
+    p.Permute: lambda operation, t, q: q.transpose(operation.order),
+    p.Reshape: lambda operation, t, q: q.reshape(t[1].shape),
+    p.Resize: resized,
 }
 
 
