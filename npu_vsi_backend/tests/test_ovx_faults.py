@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parent
-DOUBLE = TESTS / "ovx_double"
-HEADERS = TESTS.parent / "src" / "dovetail_npu_vsi" / "ovx"
+HEADERS = Path(__file__).parents[1] / "src" / "dovetail_npu_vsi" / "ovx"
 RELEASES = re.compile(r"vx\w*Release\w+|vsi_nn_(Release|GetVersion)\w+")
 PLACES = pytest.mark.parametrize("place", ["here", "child"])
 
