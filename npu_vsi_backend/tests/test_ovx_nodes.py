@@ -68,6 +68,22 @@ NODES = {
             "node 2 of 0: 0,2,3 to 1 kernel 3,5 stride 2,2 pad 0,0,0,0 dilation 1,1 weights 8 group 8 multiplier 1",
         ],
     ),
+    "depthwise with a scale for each channel and one border": (
+        f"one(Convolution, {IMAGE}, (1, 8, 6, 8), weights=weights((8, 1, 3, 3), 8), stride=(2, 2), padding=(0, 0, 1, 1), "
+        "dilation=(1, 1), groups=8)",
+        [
+            "node 165 of 0: 0 to 2 front 0,0 back 1,1 of 4 value 0",
+            "node 2 of 0: 2,3,4 to 1 kernel 3,3 stride 2,2 pad 0,0,0,0 dilation 1,1 weights 8 group 8 multiplier 1",
+        ],
+    ),
+    "depthwise with a scale for each channel and other strides": (
+        f"one(Convolution, {IMAGE}, (1, 8, 12, 8), weights=weights((8, 1, 3, 3), 8), stride=(1, 2), padding=(1, 1, 1, 1), "
+        "dilation=(1, 1), groups=8)",
+        [
+            "tensor 2 3x3x8x8 type 2 quantized 3 virtual 0 constant 1",
+            "node 2 of 0: 0,2,3 to 1 kernel 3,3 stride 2,1 pad 1,1,1,1 dilation 1,1 weights 8 group 1 multiplier 0",
+        ],
+    ),
     "pad with negative numbers": (
         "one(Pad, (4, 5), (5, 8), before=(1, 0), after=(0, 3), value=99)",
         [
@@ -111,8 +127,6 @@ REFUSED = {
     "dilation=(2000, 2000), groups=8)": "32032008",
     "one(Binary, tensors=(Tensor('x', (4,), 'uint8', 0.5, 1), Tensor('y', (4,), 'uint8', 0.5, 1)), inputs=(0, 0), "
     "function='add')": "with itself",
-    f"one(Convolution, {IMAGE}, (1, 8, 11, 14), weights=weights((8, 1, 3, 3), 8), stride=(1, 1), "
-    "padding=(1, 0, 0, 0), dilation=(1, 1), groups=8)": "by side",
     "one(Function, function='shrink', alpha=1.0, beta=1.0)": "'shrink'",
     "one(x=(1,) * 7)": "7 axes",
     "one(x=(4, 0))": "without elements",

@@ -247,6 +247,12 @@ CLOSE = {
 SHADER = {
     "a scale for each channel": convolution(IMAGE, *CONV, of="int8", per_channel=True),
     "depthwise, a scale for each channel": convolution(IMAGE, *DEPTHWISE, of="int8", groups=8, per_channel=True),
+    "depthwise, a scale for each channel, one border": convolution(
+        IMAGE, (8, 1, 3, 3), (1, 8, 6, 8), of="int8", groups=8, per_channel=True, stride=(2, 2), padding=(0, 0, 1, 1)
+    ),
+    "depthwise, a scale for each channel, other strides": convolution(
+        IMAGE, (16, 1, 3, 3), (1, 16, 12, 8), of="int8", groups=8, per_channel=True, stride=(1, 2)
+    ),
     "in groups, a scale for each channel": convolution(IMAGE, (16, 4, 3, 3), CONV[1], of="int8", groups=2, per_channel=True),
     "fully connected, a scale for each channel": fully_connected(1, "int8", per_channel=True),
     "softplus": function("softplus", scale=0.03, zero_point=0),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...chips import Chip
-from ...program import Convolution, FullyConnected, Program, Weights
+from ...program import Convolution, FullyConnected, Program, Tensor, Weights
 from .making import Making
 
 _MAX_FILLED = 1 << 24
@@ -18,17 +20,10 @@ def refuse_convolution(operation: Convolution, program: Program, chip: Chip) -> 
     x, y = program.tensors[operation.inputs[0]], program.tensors[operation.output]
     if len(x.shape) != 4 or len(y.shape) != 4:
         return f"a convolution of a tensor with {len(x.shape)} axes; ovxlib takes images, which have 4"
-    if operation.is_depthwise and _filled_elements(operation) > _MAX_FILLED:
+    if operation.is_depthwise and (elements := _filled_elements(operation)) > _MAX_FILLED:
         return (
-            f"a depthwise convolution with a dilation of {operation.dilation}: its weights would become "
-            f"{_filled_elements(operation)} with the zeros between them, and at most {_MAX_FILLED} are taken"
-        )
-    # Measured with ovxlib 1.2.30: a stride of 2x1, or padding on one side, gives far other results.
-    is_lopsided = len(set(operation.stride)) > 1 or len(set(operation.padding)) > 1
-    if operation.is_depthwise and operation.weights.is_per_channel and is_lopsided:
-        return (
-            "a depthwise convolution with a scale for each channel, and with strides or padding that differ by side, "
-            "which the driver computes wrongly"
+            f"a depthwise convolution with a dilation of {operation.dilation} and a stride of {operation.stride}: its "
+            f"weights would become {elements} with the zeros that it needs, and at most {_MAX_FILLED} are taken"
         )
     return _refuse_weights(operation.weights)
 
@@ -36,25 +31,31 @@ def refuse_convolution(operation: Convolution, program: Program, chip: Chip) -> 
 def add_convolution(making: Making, operation: Convolution) -> None:
     """Add a convolution, and the clamp of its results."""
     x, y = making.tensor(operation.inputs[0]), making.output(operation)
-    given, dilation = operation.weights, operation.dilation
-    if operation.is_depthwise and max(dilation) > 1:
+    number, padding = making.number(operation.inputs[0]), operation.padding
+    given, dilation, groups = operation.weights, operation.dilation, operation.groups
+    is_depthwise = operation.is_depthwise
+    if is_depthwise and max(dilation) > 1:
         given, dilation = _filled(given, dilation), (1, 1)
+    if _is_lopsided(operation, padding):
+        number, padding = _with_border(making, number, x, padding), (0, 0, 0, 0)
+    if _is_lopsided(operation, operation.stride):
+        given, groups, is_depthwise = _dense(given, x.shape[1]), 1, False
     height, width = given.values.shape[2:]
     channels = y.shape[1]
     shape, axis, multiplier = given.values.shape, 0, 0
-    if operation.is_depthwise:
+    if is_depthwise:
         shape, axis, multiplier = (1, channels, height, width), 1, channels // x.shape[1]
     weights, bias = making.weights(given, shape, x, axis)
     before = making.before_clamp(operation, operation.low, operation.high)
     making.graph.convolution(
-        (making.number(operation.inputs[0]), weights, bias),
+        (number, weights, bias),
         before,
         (height, width),
         operation.stride,
-        operation.padding,
+        padding,
         dilation,
         channels,
-        operation.groups,
+        groups,
         multiplier,
     )
     making.clamp(before, operation, operation.low, operation.high)
@@ -62,6 +63,8 @@ def add_convolution(making: Making, operation: Convolution) -> None:
 
 def _filled_elements(operation: Convolution) -> int:
     filters, channels, *kernel = operation.weights.values.shape
+    if _is_lopsided(operation, operation.stride):
+        channels = operation.groups
     rows, columns = ((size - 1) * step + 1 for size, step in zip(kernel, operation.dilation, strict=True))
     return int(filters * channels * rows * columns)
 
@@ -77,6 +80,34 @@ def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
     values = np.empty(shape, weights.values.dtype)
     values[:] = np.reshape(weights.zero_point, (-1, 1, 1, 1))
     values[:, :, :: dilation[0], :: dilation[1]] = weights.values
+    return replace(weights, values=values)
+
+
+def _is_lopsided(operation: Convolution, steps: tuple[int, ...]) -> bool:
+    """Tell whether the driver would compute a convolution wrongly with these strides or padding.
+
+    Measured with ovxlib 1.2.30: a depthwise convolution with a scale for each channel is far off
+    where strides or padding differ by side.
+    """
+    return operation.is_depthwise and operation.weights.is_per_channel and len(set(steps)) > 1
+
+
+def _with_border(making: Making, number: int, x: Tensor, padding: tuple[int, ...]) -> int:
+    """Add a node that pads an image with zeros; return what it writes."""
+    top, left, bottom, right = padding
+    height, width = x.shape[2:]
+    padded = making.between(replace(x, shape=(*x.shape[:2], top + height + bottom, left + width + right)))
+    making.graph.pad(number, padded, (0, 0, top, left), (0, 0, bottom, right), 0.0)
+    return padded
+
+
+def _dense(weights: Weights, channels: int) -> Weights:
+    """Return depthwise weights with zeros for all other channels of the input."""
+    filters, _, height, width = weights.values.shape
+    values: npt.NDArray[Any] = np.empty((filters, channels, height, width), weights.values.dtype)
+    values[:] = np.reshape(weights.zero_point, (-1, 1, 1, 1))
+    rows = np.arange(filters)
+    values[rows, rows * channels // filters] = weights.values[:, 0]
     return replace(weights, values=values)
 
 
