@@ -34,6 +34,7 @@ HEADERS = [
     *(f"src/dovetail/native/{name}.pxd" for name in ("layer_view", "questions", "table")),
     *(f"csrc/{name}.h" for names in C_MODULES.values() for name in names),
     "csrc/channel.h",
+    "csrc/crossing.h",
     "csrc/run.h",
     "csrc/taken_sizes.h",
 ]
@@ -61,7 +62,7 @@ setup(
         *(extension("runtime", name, sources) for name, sources in C_MODULES.items()),
         extension("ground", "usable_cores", ("usable_cores",)),
         extension("runtime", "guarded_pages"),
-        extension("isolation", "channel", ("channel",)),
+        extension("isolation", "channel", ("channel", "crossing")),
         # dlopen lies in a library of its own before glibc 2.34.
         *(extension("native", name, libraries=("dl",) if name == "table" else ()) for name in NATIVE),
     ]

@@ -193,13 +193,27 @@ static int await(dvt_isolated_part *part, uint32_t request, const dovetail_call 
     return status == DOVETAIL_OK || status == DOVETAIL_CANCELLED || status == DOVETAIL_OUT_OF_MEMORY ? status : DOVETAIL_FAILED;
 }
 
-static int exchange(dvt_isolated_part *part, const dovetail_call *call)
+static void send_inputs(dvt_isolated_part *part, const dovetail_call *call)
 {
+    size_t bytes = 0;
+    for (int32_t i = 0; i < part->n_inputs; i++) {
+        bytes += part->bytes[i];
+    }
+    const int stores = dvt_stores_for(&part->crossing, bytes);
+    const int64_t begin = bytes < DVT_STREAM_BYTES ? 0 : dvt_now_ns();
     for (int32_t i = 0; i < part->n_inputs; i++) {
         if (part->bytes[i]) {
-            memcpy(part->memory + part->offsets[i], bytes_of(&call->inputs[i]), part->bytes[i]);
+            dvt_copy_across(part->memory + part->offsets[i], bytes_of(&call->inputs[i]), part->bytes[i], stores);
         }
     }
+    if (begin) {
+        dvt_took(&part->crossing, stores, dvt_now_ns() - begin);
+    }
+}
+
+static int exchange(dvt_isolated_part *part, const dovetail_call *call)
+{
+    send_inputs(part, call);
     const dvt_context *context = call->context;
     const int status = await(part, dvt_ask(part->worker, part->number, context->watch.deadline), call);
     if (status == DOVETAIL_CANCELLED) {

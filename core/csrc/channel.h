@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "abi.h"
+#include "crossing.h"
 
 /* Bytes of the text in an answer: an error in JSON, with the end of its traceback. */
 enum { DVT_CHANNEL_TEXT = 16384 };
@@ -71,6 +72,7 @@ typedef struct dvt_isolated_part {
     char *memory;               /* its tensors, shared */
     const size_t *offsets, *bytes;  /* in it, of the inputs, then of the outputs */
     int32_t n_inputs, n_outputs;
+    dvt_crossing crossing;      /* of its inputs, to the worker */
     int is_explained;           /* `revive` said why the run failed */
     int is_long;                /* the latest run kept the worker busy for longer than anybody spins */
     void *owner;

@@ -27,7 +27,8 @@ def build(program: Path, test: str, flags: list[str]) -> None:
     The linker flag lets a test refuse threads.
     """
     tested = {
-        "test_channel": ("channel",),
+        "test_channel": ("channel", "crossing"),
+        "test_crossing": ("crossing",),
         "test_watchdog": ("watchdog",),
         "test_thread_pool": ("watchdog", "thread_pool", "usable_cores"),
         "test_plan": ("watchdog", "thread_pool", "usable_cores", "executor", "plan", "spans"),
@@ -70,6 +71,7 @@ def assert_passed(done: subprocess.CompletedProcess[str]) -> None:
         pytest.param("test_thread_pool", [], id="thread_pool"),
         pytest.param("test_plan", [], id="plan"),
         pytest.param("test_channel", [], id="channel"),
+        pytest.param("test_crossing", [], id="crossing"),
         pytest.param("test_watchdog", [], id="watchdog"),
         pytest.param("test_watchdog", SHORT_TICKS, id="watchdog-short_ticks"),
     ],
@@ -93,7 +95,7 @@ def test_thread_sanitizer(test: str, flags: list[str], tmp_path: Path) -> None:
     assert_passed(run_sanitized([str(tmp_path / test), "--no-fork"]))
 
 
-@pytest.mark.parametrize("test", ["test_thread_pool", "test_watchdog", "test_plan", "test_channel"])
+@pytest.mark.parametrize("test", ["test_thread_pool", "test_watchdog", "test_plan", "test_channel", "test_crossing"])
 def test_address_and_undefined_behaviour_sanitizers(test: str, tmp_path: Path) -> None:
     build(tmp_path / test, test, MEMORY_SANITIZERS)
     assert_passed(run([str(tmp_path / test), "--no-fork"]))
