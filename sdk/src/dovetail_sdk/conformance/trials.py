@@ -5,6 +5,7 @@ The guilty one of a batch that fails is searched for.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,11 +19,17 @@ from dovetail.optimizer.assignment import is_workload
 
 from .cases import Array, Case, Feed, Operator
 from .judging import RIGHT, Finding, Rule
-from .subject import RUN_SECONDS, Subject, described
+from .subject import Subject, described
 from .variants import Variant
 
 BATCH = 64
 """Cases in one network: a device may need seconds to compile one."""
+FIRST_BATCH = 8
+"""Cases in the first network, which tells how long one takes."""
+BATCH_SECONDS = 120.0
+"""A batch is made smaller if it would take longer: what says nothing for long counts as hung."""
+BATCH_RUN_SECONDS = 120.0
+"""Longest time of a run of a batch: a vendor's simulator may need seconds for an operation."""
 _POISON = 0xA5
 """Every byte of an output before a run, so that what is left unwritten is wrong in any type."""
 
@@ -152,15 +159,15 @@ class Batch:
                 if finding.problem or (finding.text and number not in found):
                     found[number] = replace(finding, text=f"{finding.text}{how}")
 
-        first = loaded.run(plain, timeout=RUN_SECONDS)
+        first = loaded.run(plain, timeout=BATCH_RUN_SECONDS)
         judge(first, "")
         poisoned = {name: _poisoned(array) for name, array in first.items()}
         binding = loaded.bind(plain, poisoned)
-        second = binding.run(timeout=RUN_SECONDS)
+        second = binding.run(timeout=BATCH_RUN_SECONDS)
         judge(second, ", in a run into bound arrays that held other values before: is every element written, in every run?")
         awkward = {name: awkward_array(array, number) for number, (name, array) in enumerate(arrays.items())}
         judge(
-            loaded.run(awkward, timeout=RUN_SECONDS),
+            loaded.run(awkward, timeout=BATCH_RUN_SECONDS),
             ", from read-only inputs that are unaligned or not contiguous: is anything kept from the run before?",
         )
         if subject.backend.capabilities().deterministic:
@@ -223,13 +230,18 @@ def try_all(subject: Subject, trials: Sequence[Trial], *, passes: bool, tuned: b
         passes: Let the optimizer and the backend rewrite the network.
         tuned: Who chooses among the ways that the backend offers, as for `dovetail.optimize`.
     """
-    size = 1 if subject.settings.cautious else BATCH
-    for start in range(0, len(trials), size):
+    start, size = 0, 1 if subject.settings.cautious else FIRST_BATCH
+    while start < len(trials):
         subject.require_time(f"{len(trials) - start} cases from {trials[start].id} on")
         part = trials[start : start + size]
         rewritten = ", rewritten by the optimizer" if passes else ""
         subject.step(f"{part[0].id}{f' and {len(part) - 1} more' if len(part) > 1 else ''}{rewritten}")
+        begin = time.monotonic()
         yield from _try_batch(subject, part, passes, tuned)
+        start += len(part)
+        if not subject.settings.cautious:
+            seconds = (time.monotonic() - begin) / len(part)
+            size = BATCH if seconds * BATCH <= BATCH_SECONDS else max(1, int(BATCH_SECONDS / seconds))
 
 
 def _try_batch(subject: Subject, trials: Sequence[Trial], passes: bool, tuned: bool | Chooser) -> list[Outcome]:
