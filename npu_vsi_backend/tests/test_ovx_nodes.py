@@ -84,6 +84,14 @@ NODES = {
             "node 2 of 0: 0,2,3 to 1 kernel 3,3 stride 2,1 pad 1,1,1,1 dilation 1,1 weights 8 group 1 multiplier 0",
         ],
     ),
+    "in groups with a scale for each channel, of a batch": (
+        "one(Convolution, (2, 8, 9, 9), (2, 6, 9, 9), weights=weights((6, 4, 3, 3), 6), stride=(1, 1), padding=(1, 1, 1, 1), "
+        "dilation=(1, 1), groups=2)",
+        [
+            "tensor 2 3x3x8x6 type 2 quantized 3 virtual 0 constant 1",
+            "node 2 of 0: 0,2,3 to 1 kernel 3,3 stride 1,1 pad 1,1,1,1 dilation 1,1 weights 6 group 1 multiplier 0",
+        ],
+    ),
     "pad with negative numbers": (
         "one(Pad, (4, 5), (5, 8), before=(1, 0), after=(0, 3), value=99)",
         [

@@ -248,12 +248,27 @@ SHADER = {
     "a scale for each channel": convolution(IMAGE, *CONV, of="int8", per_channel=True),
     "depthwise, a scale for each channel": convolution(IMAGE, *DEPTHWISE, of="int8", groups=8, per_channel=True),
     "depthwise, a scale for each channel, one border": convolution(
-        IMAGE, (8, 1, 3, 3), (1, 8, 6, 8), of="int8", groups=8, per_channel=True, stride=(2, 2), padding=(0, 0, 1, 1)
+        IMAGE,
+        (8, 1, 3, 3),
+        (1, 8, 6, 8),
+        of="int8",
+        groups=8,
+        per_channel=True,
+        stride=(2, 2),
+        padding=(0, 0, 1, 1),
+        low=60,
+        high=140,
     ),
     "depthwise, a scale for each channel, other strides": convolution(
         IMAGE, (16, 1, 3, 3), (1, 16, 12, 8), of="int8", groups=8, per_channel=True, stride=(1, 2)
     ),
     "in groups, a scale for each channel": convolution(IMAGE, (16, 4, 3, 3), CONV[1], of="int8", groups=2, per_channel=True),
+    "in groups, a scale for each channel, of a batch": convolution(
+        (2, 8, 12, 16), (16, 4, 3, 3), (2, 16, 12, 16), of="int8", groups=2, per_channel=True
+    ),
+    "in groups, a scale for each channel, one border": convolution(
+        IMAGE, (16, 4, 1, 1), (1, 16, 14, 19), of="int8", groups=2, per_channel=True, padding=(0, 0, 2, 3)
+    ),
     "fully connected, a scale for each channel": fully_connected(1, "int8", per_channel=True),
     "softplus": function("softplus", scale=0.03, zero_point=0),
     "max of columns": pooling("max", (5, 1), (1, 1), (2, 0, 2, 0), (1, 8, 16, 16)),

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from ..chips import Chip
-from ..driver import Report
+from typing import TYPE_CHECKING
+
 from ..errors import VsiError
-from ..program import Program
 from .nodes import add, refusal
 from .nodes.making import Making
 
-# An operation takes at most this many nodes, and tensors besides its output: weights and bias, and
-# two on the way to a clamp with their bounds; and a conversion of each of its inputs.
-_NODES, _TENSORS = 3, 6
+if TYPE_CHECKING:
+    from ..chips import Chip
+    from ..driver import Report
+    from ..program import Program
+
+# An operation takes at most this many nodes, and tensors besides its output: weights and bias, an
+# input with a border, and two on the way to a clamp with their bounds; and a conversion of each of
+# its inputs.
+_NODES, _TENSORS = 4, 7
 
 
 def compiled(program: Program, chip: Chip, report: Report) -> bytes:

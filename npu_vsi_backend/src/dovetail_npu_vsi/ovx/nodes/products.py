@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +21,12 @@ def refuse_convolution(operation: Convolution, program: Program, chip: Chip) -> 
     x, y = program.tensors[operation.inputs[0]], program.tensors[operation.output]
     if len(x.shape) != 4 or len(y.shape) != 4:
         return f"a convolution of a tensor with {len(x.shape)} axes; ovxlib takes images, which have 4"
-    if operation.is_depthwise and (elements := _filled_elements(operation)) > _MAX_FILLED:
+    elements = _filled_elements(operation, x)
+    if elements > max(_MAX_FILLED, operation.weights.values.size):
         return (
-            f"a depthwise convolution with a dilation of {operation.dilation} and a stride of {operation.stride}: its "
-            f"weights would become {elements} with the zeros that it needs, and at most {_MAX_FILLED} are taken"
+            f"a convolution in {operation.groups} groups with a dilation of {operation.dilation} and a stride of "
+            f"{operation.stride}: its weights would become {elements} with the zeros that it needs, and at most "
+            f"{_MAX_FILLED} are taken"
         )
     return _refuse_weights(operation.weights)
 
@@ -38,8 +41,8 @@ def add_convolution(making: Making, operation: Convolution) -> None:
         given, dilation = _filled(given, dilation), (1, 1)
     if _is_lopsided(operation, padding):
         number, padding = _with_border(making, number, x, padding), (0, 0, 0, 0)
-    if _is_lopsided(operation, operation.stride):
-        given, groups, is_depthwise = _dense(given, x.shape[1]), 1, False
+    if _must_be_dense(operation, x):
+        given, groups, is_depthwise = _dense(given, groups), 1, False
     height, width = given.values.shape[2:]
     channels = y.shape[1]
     shape, axis, multiplier = given.values.shape, 0, 0
@@ -61,12 +64,13 @@ def add_convolution(making: Making, operation: Convolution) -> None:
     making.clamp(before, operation, operation.low, operation.high)
 
 
-def _filled_elements(operation: Convolution) -> int:
+def _filled_elements(operation: Convolution, x: Tensor) -> int:
     filters, channels, *kernel = operation.weights.values.shape
-    if _is_lopsided(operation, operation.stride):
-        channels = operation.groups
-    rows, columns = ((size - 1) * step + 1 for size, step in zip(kernel, operation.dilation, strict=True))
-    return int(filters * channels * rows * columns)
+    if _must_be_dense(operation, x):
+        channels *= operation.groups
+    if operation.is_depthwise:
+        kernel = [(size - 1) * step + 1 for size, step in zip(kernel, operation.dilation, strict=True)]
+    return int(filters * channels * math.prod(kernel))
 
 
 def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
@@ -86,10 +90,20 @@ def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
 def _is_lopsided(operation: Convolution, steps: tuple[int, ...]) -> bool:
     """Tell whether the driver would compute a convolution wrongly with these strides or padding.
 
-    Measured with ovxlib 1.2.30: a depthwise convolution with a scale for each channel is far off
+    Measured with ovxlib 1.2.30: in groups, and with a scale for each channel, results are far off
     where strides or padding differ by side.
     """
-    return operation.is_depthwise and operation.weights.is_per_channel and len(set(steps)) > 1
+    return operation.groups > 1 and operation.weights.is_per_channel and len(set(steps)) > 1
+
+
+def _must_be_dense(operation: Convolution, x: Tensor) -> bool:
+    """Tell whether a convolution in groups works only as one that reads all channels.
+
+    Measured with ovxlib 1.2.30: with a scale for each channel, the driver does not compile groups
+    of several channels for a batch of several images.
+    """
+    is_of_batch = operation.weights.is_per_channel and operation.groups > 1 and not operation.is_depthwise and x.shape[0] > 1
+    return is_of_batch or _is_lopsided(operation, operation.stride)
 
 
 def _with_border(making: Making, number: int, x: Tensor, padding: tuple[int, ...]) -> int:
@@ -101,13 +115,14 @@ def _with_border(making: Making, number: int, x: Tensor, padding: tuple[int, ...
     return padded
 
 
-def _dense(weights: Weights, channels: int) -> Weights:
-    """Return depthwise weights with zeros for all other channels of the input."""
-    filters, _, height, width = weights.values.shape
+def _dense(weights: Weights, groups: int) -> Weights:
+    """Return weights of groups with zeros for all other channels of the input."""
+    filters, depth, height, width = weights.values.shape
+    channels = groups * depth
     values: npt.NDArray[Any] = np.empty((filters, channels, height, width), weights.values.dtype)
     values[:] = np.reshape(weights.zero_point, (-1, 1, 1, 1))
-    rows = np.arange(filters)
-    values[rows, rows * channels // filters] = weights.values[:, 0]
+    for group, given in enumerate(np.split(weights.values, groups)):
+        values[group * len(given) : (group + 1) * len(given), group * depth : (group + 1) * depth] = given
     return replace(weights, values=values)
 
 
