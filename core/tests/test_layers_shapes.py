@@ -616,3 +616,53 @@ def test_lengths_that_are_known_cannot_fail_a_run() -> None:
     assert checked(np.array([0, 7])) == []
     assert [checked(lengths) for lengths in (None, np.array([0, 8]), np.array([-1, 7]))] == [[5]] * 3
     assert list(kind.checked_inputs(infos[:3], values[:3])) == []
+
+
+@pytest.mark.parametrize(
+    ("padding", "expected"),
+    [
+        pytest.param("valid", (3, 3), id="valid"),
+        pytest.param("same", (4, 4), id="same"),
+        pytest.param("SAME", (4, 4), id="in capitals"),
+        pytest.param("same_lower", (4, 4), id="same_lower"),
+        pytest.param(1, (4, 4), id="one number"),
+        pytest.param((0, 1), (3, 4), id="by axis"),
+        pytest.param((0, 0, 2, 1), (4, 4), id="by side"),
+    ],
+)
+def test_padding_in_words_and_numbers(padding: Any, expected: tuple[int, int]) -> None:
+    """Sizes of 3x3 windows in steps of two on an image of 7x8."""
+    network = Network("padded")
+    x, weights = network.input("x", (1, 2, 7, 8)), np.zeros((2, 2, 3, 3), np.float32)
+    made = [
+        network.convolution2d(x, weights, stride=2, padding=padding),
+        network.depthwise_convolution2d(x, weights[:, :1], stride=2, padding=padding),
+        network.pooling2d(x, "max", 3, stride=2, padding=padding),
+    ]
+    assert {slot.shape for slot in made} == {(1, 2, *expected)}
+
+
+def test_an_odd_element_of_the_same_padding_goes_where_the_word_says() -> None:
+    for word, expected in (("same", (1, 0, 1, 1)), ("same_upper", (1, 0, 1, 1)), ("same_lower", (1, 1, 1, 0))):
+        network = Network("padded")
+        slot = network.pooling2d(network.input("x", (1, 1, 7, 8)), "max", 3, stride=2, padding=word)
+        descriptor = slot.layer.descriptor
+        assert isinstance(descriptor, kinds.Pooling2d)
+        resolved = descriptor.resolve(slot.layer.input_infos, [None])
+        assert isinstance(resolved, kinds.Pooling2d)
+        assert resolved.padding == expected
+
+
+def test_a_transposed_convolution_of_the_same_size() -> None:
+    network = Network("padded")
+    x, weights = network.input("x", (1, 2, 4, 5)), np.zeros((2, 3, 3, 3), np.float32)
+    assert network.transpose_convolution2d(x, weights, stride=2, padding="same").shape == (1, 3, 8, 10)
+
+
+@pytest.mark.parametrize("padding", ["sane", "", -1, (1, 2, 3), None, 1.5])
+def test_padding_that_is_none_is_refused_with_what_there_is(padding: Any) -> None:
+    network = Network("padded")
+    with pytest.raises(GraphError, match="padding") as caught:
+        network.pooling2d(network.input("x", (1, 1, 7, 8)), "max", 3, padding=padding)
+    assert caught.value.code is ErrorCode.ATTRIBUTE_INVALID
+    assert "give" in (caught.value.hint or "")

@@ -63,31 +63,23 @@ def sequence(value: Any, what: str) -> tuple[Any, ...]:
 
 def as_tuple(value: int | Iterable[int] | None, what: str) -> tuple[int, ...] | None:
     """Read None, one integer, or several."""
-    return None if value is None else _integers(value, what)
+    return None if value is None else integers(value, what)
 
 
 def pair(value: int | Sequence[int], what: str) -> tuple[int, int]:
     """Read an integer or two of them: (height, width)."""
-    values = _integers(value, what, 2)
+    values = integers(value, what, 2)
     if len(values) != 2:
         raise attribute_error(f"{what} must be one integer or (height, width), got {value!r}")
     return values[0], values[1]
 
 
-def padding4(value: int | Sequence[int]) -> tuple[int, int, int, int]:
-    """Read padding: one integer, (height, width), or (top, left, bottom, right)."""
-    values = _integers(value, "padding", 4)
-    if len(values) == 2:
-        values = (*values, *values)
-    if len(values) != 4 or any(v < 0 for v in values):
-        raise attribute_error(
-            f"padding {value!r} is not valid", "give one integer, (height, width), or (top, left, bottom, right), none negative"
-        )
-    return values[0], values[1], values[2], values[3]
+def integers(value: Any, what: str, times: int = 1) -> tuple[int, ...]:
+    """Read several integers, or one that stands for `times` equal ones.
 
-
-def _integers(value: Any, what: str, times: int = 1) -> tuple[int, ...]:
-    """Read several integers, or one that stands for `times` equal ones."""
+    Raises:
+        GraphError: They are something else (`ATTRIBUTE_INVALID`).
+    """
     single = isinstance(value, str | bytes) or (isinstance(value, np.ndarray) and value.ndim == 0)
     if isinstance(value, Iterable) and not single:
         return tuple(integer(v, f"{what}[{i}]") for i, v in enumerate(value))

@@ -13,7 +13,7 @@ from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, below, differ, equal, larger
 from ..graph.tensor import DataLayout, Quantization, TensorInfo
 from .activation import FusedActivation
-from .arguments import Operand, choice, integer, padding4, pair
+from .arguments import Operand, choice, integer, pair
 from .shape_rules import (
     attribute_error,
     optional,
@@ -25,7 +25,7 @@ from .shape_rules import (
     require_shape,
     shape_error,
 )
-from .windows import AutoPadding, require_window, same_padding, window_output
+from .windows import AutoPadding, padding_attributes, require_window, same_padding, window_output
 
 _INPUTS = ("input", "weights", "bias")
 
@@ -275,12 +275,15 @@ class TransposeConvolution2d(_Windowed, kind="dovetail.TransposeConvolution2d"):
 
 
 def _window(
-    stride: int | Sequence[int], padding: int | Sequence[int], dilation: int | Sequence[int], layout: DataLayout | str
+    stride: int | Sequence[int],
+    padding: int | Sequence[int] | str,
+    dilation: int | Sequence[int],
+    layout: DataLayout | str,
 ) -> dict[str, Any]:
     """Read the arguments that all convolutions have."""
     return {
         "stride": pair(stride, "stride"),
-        "padding": padding4(padding),
+        **padding_attributes(padding),
         "dilation": pair(dilation, "dilation"),
         "layout": choice(DataLayout, layout, "layout"),
     }
@@ -289,8 +292,8 @@ def _window(
 class ConvolutionLayers(Graph):
     """Builder methods.
 
-    `stride`, `dilation`: an integer or (height, width). `padding`: an integer, (height, width), or
-    (top, left, bottom, right).
+    `stride`, `dilation`: an integer or (height, width). `padding`: an integer, (height, width),
+    (top, left, bottom, right), "same" or "valid"; see `padding_attributes`.
     """
 
     def convolution2d(
@@ -300,7 +303,7 @@ class ConvolutionLayers(Graph):
         bias: Operand | None = None,
         *,
         stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
+        padding: int | Sequence[int] | str = 0,
         dilation: int | Sequence[int] = 1,
         groups: int = 1,
         layout: DataLayout | str = DataLayout.NCHW,
@@ -321,7 +324,7 @@ class ConvolutionLayers(Graph):
         bias: Operand | None = None,
         *,
         stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
+        padding: int | Sequence[int] | str = 0,
         dilation: int | Sequence[int] = 1,
         layout: DataLayout | str = DataLayout.NCHW,
         quantization: Quantization | None = None,
@@ -343,7 +346,7 @@ class ConvolutionLayers(Graph):
         bias: Operand | None = None,
         *,
         stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
+        padding: int | Sequence[int] | str = 0,
         dilation: int | Sequence[int] = 1,
         output_padding: int | Sequence[int] = 0,
         groups: int = 1,

@@ -11,9 +11,9 @@ from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic
 from ..graph.tensor import DataLayout, TensorInfo
-from .arguments import Operand, choice, integer, padding4, pair
+from .arguments import Operand, choice, integer, pair
 from .shape_rules import attribute_error, present, require_number, require_positive, require_rank, shape_error
-from .windows import AutoPadding, require_window, same_padding, window_output
+from .windows import AutoPadding, padding_attributes, require_window, same_padding, window_output
 
 
 class PoolingFunction(StrEnum):
@@ -141,7 +141,7 @@ class PoolingLayers(Graph):
         size: int | Sequence[int],
         *,
         stride: int | Sequence[int] = 1,
-        padding: int | Sequence[int] = 0,
+        padding: int | Sequence[int] | str = 0,
         dilation: int | Sequence[int] = 1,
         count_padding: bool = False,
         ceil_mode: bool = False,
@@ -154,7 +154,7 @@ class PoolingLayers(Graph):
             function=choice(PoolingFunction, function, "function"),
             size=pair(size, "size"),
             stride=pair(stride, "stride"),
-            padding=padding4(padding),
+            **padding_attributes(padding),
             dilation=pair(dilation, "dilation"),
             count_padding=count_padding,
             ceil_mode=ceil_mode,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import TypedDict
 
 from ..graph.size_rules import below, larger
 from ..graph.tensor import TensorInfo, shown
 from ..ground.limits import ADDRESSABLE
+from .arguments import integers
 from .shape_rules import LARGEST_COUNT, attribute_error, require_positive, shape_error
 
 
@@ -18,6 +20,45 @@ class AutoPadding(StrEnum):
     EXPLICIT = "explicit"
     SAME_UPPER = "same_upper"  # an odd element goes to the end (TensorFlow)
     SAME_LOWER = "same_lower"
+
+
+class PaddingAttributes(TypedDict):
+    """What a builder's argument `padding` says, as attributes."""
+
+    padding: tuple[int, int, int, int]
+    auto_padding: AutoPadding
+
+
+_IN_WORDS = {
+    "valid": AutoPadding.EXPLICIT,
+    "same": AutoPadding.SAME_UPPER,
+    "same_upper": AutoPadding.SAME_UPPER,
+    "same_lower": AutoPadding.SAME_LOWER,
+}
+
+
+def padding_attributes(value: int | Sequence[int] | str) -> PaddingAttributes:
+    """Read padding: one integer, (height, width), (top, left, bottom, right), or a word.
+
+    Words are those of other frameworks: "valid" is none, and "same" gives ceil(input / stride)
+    positions, with an odd element at the end, as in TensorFlow; "same_lower" has it at the
+    beginning.
+
+    Raises:
+        GraphError: It is none of these (`ATTRIBUTE_INVALID`).
+    """
+    hint = 'give one integer, (height, width), or (top, left, bottom, right), none negative; or "same" or "valid"'
+    if isinstance(value, str):
+        mode = _IN_WORDS.get(value.lower())
+        if mode is None:
+            raise attribute_error(f"padding {value!r} is not valid", hint)
+        return {"padding": (0, 0, 0, 0), "auto_padding": mode}
+    values = integers(value, "padding", 4)
+    if len(values) == 2:
+        values = (*values, *values)
+    if len(values) != 4 or any(v < 0 for v in values):
+        raise attribute_error(f"padding {value!r} is not valid", hint)
+    return {"padding": (values[0], values[1], values[2], values[3]), "auto_padding": AutoPadding.EXPLICIT}
 
 
 def same_padding(
