@@ -10,6 +10,7 @@ from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.tensor import Dimension, DType, Quantization
 from ..ground.errors import BackendError, PlacementError
+from ..ground.fixed_to_process import FixedToProcess
 from ..ground.limits import limited
 from ..ground.logs import Log
 from ..ground.records import NamedTuple, Record
@@ -42,7 +43,7 @@ class TensorSpec(NamedTuple):
     quantization: Quantization | None = None
 
 
-class OptimizedNetwork(Record, frozen=True, eq=False):
+class OptimizedNetwork(FixedToProcess, Record, frozen=True, eq=False):
     """A network with a backend on every layer, ready to be loaded.
 
     Attributes:
@@ -62,6 +63,8 @@ class OptimizedNetwork(Record, frozen=True, eq=False):
         private: Names of the layers that a backend put in the place of a part.
         shared: The constants of other results of the same network, for other sizes.
     """
+
+    elsewhere = "pickle the dovetail.Network that it was made of, or its placement, and optimize again"
 
     graph: Graph
     assignment: Mapping[str, Assigned | None]

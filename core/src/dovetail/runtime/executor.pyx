@@ -24,6 +24,7 @@ import sys
 import threading
 
 from ..ground.errors import DovetailError, ErrorCode, RunError
+from ..ground.fixed_to_process import refusal
 from ..ground.foreign_text import one_line
 from ..ground.host_exceptions import is_of_host
 from . import run_errors
@@ -484,6 +485,9 @@ cdef class Binding:
     cdef unsigned long owner    # thread that is running, or 0
     cdef bint closed
     cdef object __weakref__
+
+    def __reduce_ex__(self, protocol):
+        raise refusal(self, "bind arrays to a network that is loaded in the process that runs it")
 
     def __init__(self, NetworkRunner network, Plan plan, dict inputs, dict outputs):
         self.network, self.plan, self.inputs, self.outputs = network, plan, inputs, outputs

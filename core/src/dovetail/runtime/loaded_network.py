@@ -16,6 +16,7 @@ from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
 from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
+from ..ground.fixed_to_process import FixedToProcess
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
 from ..optimizer.open_sizes import OpenSizes
@@ -44,12 +45,17 @@ if TYPE_CHECKING:
 _log = Log("dovetail")
 
 
-class LoadedNetwork(NetworkRunner):
+class LoadedNetwork(FixedToProcess, NetworkRunner):
     """A network loaded into a runtime; made by `dovetail.load` or `Runtime.load`.
 
     Safe to run from many threads at once: each run has memory of its own. Use it as a context
     manager, or call `unload`.
     """
+
+    elsewhere = (
+        "threads can share it; another process loads it from the path of its model, or from the dovetail.Network, which "
+        "can be pickled"
+    )
 
     def __init__(
         self,
@@ -213,6 +219,24 @@ class LoadedNetwork(NetworkRunner):
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         self._check_open()
         return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs, state=state)
+
+    async def run_async(
+        self,
+        feeds: Mapping[str, Any],
+        *,
+        timeout: float | None = None,
+        outputs: Sequence[str] | None = None,
+        state: NetworkState | None = None,
+    ) -> dict[str, Array]:
+        """Run on a thread of the runtime, and let the event loop do other things meanwhile.
+
+        Arguments, result and errors are those of `run`. A task that is cancelled waits no longer: a
+        run that has not begun is left out, one that has goes on to its end, and reads its inputs
+        until then.
+        """
+        from asyncio import wrap_future
+
+        return await wrap_future(self.submit(feeds, timeout=timeout, outputs=outputs, state=state))
 
     @property
     def state(self) -> NetworkState:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class NetworkState:
     """What a network remembers of one stream of runs; made by `StatefulNetwork.new_state`.
 
-    A run that fails leaves it as it was. One run uses it at a time.
+    A run that fails leaves it as it was. One run uses it at a time. A copy (`copy.copy`, `pickle`)
+    is another stream, which goes on from the same values.
     """
 
     __slots__ = ("_busy", "_initial", "_name", "_specs", "_values")
@@ -31,6 +32,9 @@ class NetworkState:
         self._initial = initial
         self._values: dict[str, Array] = {}
         self._busy = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self._name, dict(self._specs), dict(self._initial), self.values)
 
     def reset(self) -> None:
         """Forget all runs: the next one reads the initial values.
@@ -95,6 +99,15 @@ class NetworkState:
             )
         zero = spec.quantization.zero_point[0] if spec.quantization is not None else 0
         return np.full([size or 0 for size in shape], zero, spec.dtype.numpy)
+
+
+def _restored(
+    name: str, specs: Mapping[str, TensorSpec], initial: Mapping[str, Array | None], values: dict[str, Array]
+) -> NetworkState:
+    """Make a state of what `__reduce__` told."""
+    state = NetworkState(name, specs, initial)
+    state._values = values
+    return state
 
 
 def check_fits(state: object, own: NetworkState) -> None:

@@ -12,6 +12,7 @@ from ..graph.descriptor import Array, Constant
 from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
 from ..ground.errors import ErrorCode, OptionError, RunError
+from ..ground.fixed_to_process import FixedToProcess
 from ..ground.gc_deferral import gc_deferred, network_dropped
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
@@ -48,7 +49,7 @@ def _check_guard(guard: object) -> None:
         raise OptionError(f"guard={guard!r} is no Guard", code=ErrorCode.OPTION_INVALID, hint="dovetail.runtime.Guard()")
 
 
-class Runtime:
+class Runtime(FixedToProcess):
     """Loads networks and runs them.
 
     Several may live in one process; nothing is shared between them but the backends' code.
@@ -62,6 +63,8 @@ class Runtime:
     Raises:
         OptionError: A number is out of range.
     """
+
+    elsewhere = "threads can share it; make another one in another process"
 
     def __init__(self, *, threads: int | None = None, spin_us: int = 50, guard: Guard | None = None) -> None:
         count = usable_cores() if threads is None else threads
