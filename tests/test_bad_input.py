@@ -9,6 +9,7 @@ from dovetail import (
     ErrorCode,
     GraphError,
     InputError,
+    ModelError,
     Network,
     OptionError,
     PlacementError,
@@ -255,13 +256,20 @@ def test_an_optional_backend_that_is_absent_is_told_once_per_network(hard, caplo
     assert "'open' does without NoSuchBackend?" in record.getMessage()
 
 
-@pytest.mark.parametrize("model", [None, b"bytes of a file", 3])
+@pytest.mark.parametrize("model", [None, ["list"], 3])
 def test_what_is_no_model(model):
     with pytest.raises(OptionError) as caught:
         load(model)
     assert caught.value.code == ErrorCode.OPTION_INVALID
     assert type(model).__name__ in caught.value.message
-    assert "path of a model file" in caught.value.hint
+    assert "path of a model file" in caught.value.message
+    assert "dovetail.Network" in caught.value.hint
+
+
+def test_bytes_that_are_no_model():
+    with pytest.raises(ModelError, match="the 15 bytes are a model in no format") as caught:
+        load(b"bytes of a file")
+    assert ".onnx" in caught.value.hint
 
 
 def test_options_that_are_not_there(hard):

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dovetail.ground.errors import ErrorCode, ModelError, OptionError
+import dovetail
+from dovetail.ground.errors import ErrorCode, LimitError, ModelError, OptionError
+from dovetail.ground.limits import Limits
 from dovetail.loading.parsing import installed_suffixes, parse
 
 PARSER = """
@@ -141,11 +143,89 @@ def test_path_that_no_file_can_have(path: str) -> None:
     assert refusal(path).code == ErrorCode.MODEL_NOT_FOUND
 
 
-@pytest.mark.parametrize("path", [None, 3, io.BytesIO(b"model"), np.zeros(3)], ids=lambda path: type(path).__name__)
+@pytest.mark.parametrize("path", [None, 3, np.zeros(3)], ids=lambda path: type(path).__name__)
 def test_what_is_no_path(path: Any) -> None:
     with pytest.raises(OptionError, match=f"'{type(path).__name__}' is not the path of a model file") as caught:
         parse(path)
     assert caught.value.code is ErrorCode.OPTION_INVALID
+
+
+CONTENT_PARSER = """
+from dovetail import ModelError, Network
+
+class Parser:
+    def parse(self, path):
+        raise AssertionError("nothing is on disk")
+
+    def takes(self, content):
+        assert not isinstance(content, bytes) or len(content) <= 64
+        return content[:4] == b"FAKE" if isinstance(content, bytes) else type(content).__name__ == "FakeModel"
+
+    def parse_content(self, content):
+        if content == b"FAKE bad":
+            raise ModelError("the model is bad")
+        net = Network(f"{len(content)} bytes" if isinstance(content, (bytes, bytearray, memoryview)) else "of a package")
+        net.output(net.relu(net.input("x", (1,))), "y")
+        return net
+"""
+
+
+class FakeModel:
+    """What a package for the format holds."""
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        pytest.param(lambda: b"FAKE model", "10 bytes", id="bytes"),
+        pytest.param(lambda: bytearray(b"FAKE model"), "10 bytes", id="bytearray"),
+        pytest.param(lambda: memoryview(b"FAKE model"), "10 bytes", id="memoryview"),
+        pytest.param(lambda: b"FAKE" + bytes(1000), "1004 bytes", id="more than is looked at"),
+        pytest.param(lambda: io.BytesIO(b"FAKE model"), "10 bytes", id="BytesIO"),
+        pytest.param(FakeModel, "of a package", id="model of a package"),
+    ],
+)
+def test_what_lies_in_memory_is_read_by_the_parser_that_takes_it(add_parser: AddParser, model: Any, name: str) -> None:
+    add_parser()  # a parser that reads files alone
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    assert parse(model()).name == name
+    with dovetail.load(model(), "CpuRef") as net:
+        assert net.run({"x": np.array([-1.0], np.float32)})["y"] == 0
+
+
+def test_a_file_that_is_open_is_read_where_it_stands(add_parser: AddParser, tmp_path: Path) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    (tmp_path / "container").write_bytes(b"1234FAKE model")
+    with open(tmp_path / "container", "rb") as file:
+        file.seek(4)
+        assert parse(file).name == "10 bytes"
+
+
+@pytest.mark.parametrize("content", [b"", b"something else", bytes(100)])
+def test_bytes_in_no_format_are_refused_with_the_formats_there_are(add_parser: AddParser, content: bytes) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    with pytest.raises(ModelError) as caught:
+        parse(content)
+    assert caught.value.code is ErrorCode.MODEL_FORMAT_UNKNOWN
+    assert ".memory" in (caught.value.hint or "")
+
+
+def test_a_text_file_is_refused(add_parser: AddParser) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    with pytest.raises(OptionError, match="'StringIO' gave 'str', not bytes"):
+        parse(io.StringIO("FAKE model"))
+
+
+def test_a_refusal_of_what_lies_in_memory_comes_through(add_parser: AddParser) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    with pytest.raises(ModelError, match="the model is bad"):
+        parse(b"FAKE bad")
+
+
+def test_an_open_file_counts_against_the_limits(add_parser: AddParser) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    with pytest.raises(LimitError, match="LIMIT_EXCEEDED"):
+        parse(io.BytesIO(b"FAKE" + bytes(5000)), limits=Limits(memory=4096))
 
 
 def test_refusal_of_the_parser_comes_through(add_parser: AddParser, model: Path) -> None:

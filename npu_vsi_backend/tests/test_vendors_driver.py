@@ -103,6 +103,8 @@ def test_a_file_runs_as_a_network_of_one_layer(file):
         np.testing.assert_array_equal(net.run({"input": x})["output"], x + 1)
     (layer,) = (one for one in dovetail.parse(file).layers if one.kind == "vsi.BinaryProgram")
     assert layer.output.known_info.quantization == Quantization.per_tensor(0.25, 7)
+    with dovetail.load(file.read_bytes(), ["VsiNpu"], options=OVX) as net:
+        np.testing.assert_array_equal(net.run({"input": x})["output"], x + 1)
 
 
 def test_a_file_for_another_chip_is_refused_before_the_driver_sees_it(file, double):

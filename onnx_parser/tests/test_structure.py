@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 from typing import Any
 
@@ -10,8 +11,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import dovetail
 import dovetail.layers as kinds
-from dovetail import Constant, DType, Layer, Network, load
+from dovetail import Constant, DType, Layer, ModelError, Network, load
 from dovetail.layers import ActivationFunction, AutoPadding, BinaryOperation, ReduceFunction
 from dovetail_onnx import OnnxParser, parse
 
@@ -106,6 +108,46 @@ def test_the_parser_reads_a_file(tmp_path) -> None:
     onnx.save(model("g (float[1] x) => (float[1] y) { y = Relu(x) }"), path)
     assert kinds_of(OnnxParser().parse(path)) == ["Activation"]
     assert kinds_of(parse(path.read_bytes())) == ["Activation"]
+
+
+def test_a_model_in_memory_is_found_as_onnx() -> None:
+    proto = model("g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    content = proto.SerializeToString()
+    for given in (content, bytearray(content), memoryview(content), io.BytesIO(content), proto):
+        assert kinds_of(dovetail.parse(given)) == ["Activation"]
+    with load(content) as net:
+        assert net.run({"x": np.array([-1.0], np.float32)})["y"] == 0
+
+
+def test_an_encoding_that_begins_with_another_field_is_found() -> None:
+    proto = model("g (float[1] x) => (float[1] y) { y = Relu(x) }")
+    graph = proto.graph.SerializeToString()
+    proto.ClearField("graph")
+    graph_first = b"\x3a" + bytes([len(graph)]) + graph + proto.SerializeToString()
+    assert len(graph) < 128
+    assert kinds_of(dovetail.parse(graph_first)) == ["Activation"]
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+def test_a_model_in_memory_that_was_cut_off_is_malformed(cut: int) -> None:
+    content = model("g (float[1] x) => (float[1] y) { y = Relu(x) }").SerializeToString()
+    with pytest.raises(ModelError, match="MODEL_MALFORMED"):
+        dovetail.parse(content[:-cut])
+
+
+@pytest.mark.parametrize(
+    "head", [b"", b"\x08", b"TFL3", b"\x1c\0\0\0TFL3", b"\x12\0\0\0", b"PK\x03\x04", b"\x89PNG\r\n", bytes(64), b"VPMN"]
+)
+def test_other_formats_are_not_taken(head: bytes) -> None:
+    assert not OnnxParser().takes(head)
+
+
+def test_any_bytes_are_looked_at_without_an_error() -> None:
+    generator = np.random.default_rng(0)
+    for _ in range(2000):
+        head = generator.integers(0, 256, generator.integers(0, 65)).astype(np.uint8).tobytes()
+        for first in (b"", b"\x08", b"\x3a", b"\x08\x07\x12"):
+            assert OnnxParser().takes((first + head)[:64]) in (True, False)
 
 
 # -- element types ---------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import struct
 import time
@@ -63,6 +64,16 @@ def test_a_sound_model(tmp_path: Path) -> None:
     network = TfliteParser().parse(path)
     assert network.files == (str(path),)
     assert len(network) == len(parse(bytearray(path.read_bytes()))) == len(parse(path))
+
+
+def test_a_model_in_memory_is_found_as_tflite() -> None:
+    content = dense().build()
+    expected = len(parse(content))
+    for given in (content, bytearray(content), memoryview(content), io.BytesIO(content)):
+        assert len(dovetail.parse(given)) == expected
+    assert not TfliteParser().takes(b"\x08\x07\x12\x04onnx")
+    with pytest.raises(ModelError, match="MODEL_MALFORMED"):
+        dovetail.parse(content[: len(content) // 2])
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from dovetail.ground.limits import budget, limited
 
 from .driver import Operand
 from .errors import VsiError
-from .ovx.binary import operands_of
+from .ovx.binary import MAGIC, operands_of
 
 
 @descriptor_class
@@ -55,24 +55,36 @@ class BinaryParser:
             ModelError: The file is missing or malformed.
         """
         with limited(None):
-            content = _content(path)
-            try:
-                inputs, outputs = operands_of(content)
-            except VsiError as error:
-                found = f"{os.fspath(path)!r}: {error.message}"
-                known = error.code is ErrorCode.MODEL_UNSUPPORTED
-                raise ModelError(found, code=error.code if known else ErrorCode.MODEL_MALFORMED, hint=error.hint) from error
-            network = Network(os.path.basename(os.fspath(path)))
-            binary = network.constant(np.frombuffer(content, np.uint8), "binary", copy=False)
-            read = [
-                network.input(name, info.shape, info.dtype, quantization=info.quantization)
-                for name, info in zip(_names("input", len(inputs)), map(_info, inputs), strict=True)
-            ]
-            layer = network.add(BinaryProgram(infos=tuple(map(_info, outputs))), binary, *read, name="program")
-            for name, slot in zip(_names("output", len(outputs)), layer.outputs, strict=True):
-                network.output(slot, name)
+            network = _network(_content(path), repr(os.fspath(path)), os.path.basename(os.fspath(path)))
             network.files = (os.fspath(path),)
             return network
+
+    def takes(self, content: object) -> bool:
+        """Tell whether bytes have the mark of a binary."""
+        return isinstance(content, bytes) and content.startswith(MAGIC)
+
+    def parse_content(self, content: bytes) -> Network:
+        """Read the bytes of a file; raises what `parse` raises."""
+        return _network(bytes(content), "the binary", "binary")
+
+
+def _network(content: bytes, origin: str, name: str) -> Network:
+    try:
+        inputs, outputs = operands_of(content)
+    except VsiError as error:
+        known = error.code is ErrorCode.MODEL_UNSUPPORTED
+        code = error.code if known else ErrorCode.MODEL_MALFORMED
+        raise ModelError(f"{origin}: {error.message}", code=code, hint=error.hint) from error
+    network = Network(name)
+    binary = network.constant(np.frombuffer(content, np.uint8), "binary", copy=False)
+    read = [
+        network.input(name, info.shape, info.dtype, quantization=info.quantization)
+        for name, info in zip(_names("input", len(inputs)), map(_info, inputs), strict=True)
+    ]
+    layer = network.add(BinaryProgram(infos=tuple(map(_info, outputs))), binary, *read, name="program")
+    for name, slot in zip(_names("output", len(outputs)), layer.outputs, strict=True):
+        network.output(slot, name)
+    return network
 
 
 def _content(path: str | os.PathLike[str]) -> bytes:

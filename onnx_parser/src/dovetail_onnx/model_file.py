@@ -61,6 +61,44 @@ def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model
     return ModelFile(_plausible(proto, origin), origin, os.path.dirname(path), cut)
 
 
+_WIRE_TYPES = {1: 0, 2: 2, 3: 2, 4: 2, 5: 0, 6: 2, 7: 2, 8: 2, 14: 2, 20: 2, 25: 2, 26: 2}
+"""Of the fields of a `ModelProto`, by number (onnx.proto)."""
+_GRAPH = 7
+
+
+def begins_as_model(head: bytes) -> bool:
+    """Tell whether the first bytes of a file can be those of an ONNX model.
+
+    The format has no mark of its own: fields that a `ModelProto` has follow one another up to the
+    graph, or up to the end of what is given.
+    """
+    at = fields = 0
+    while at < len(head):
+        tag, at = _varint(head, at)
+        number, wire_type = tag >> 3, tag & 7
+        if _WIRE_TYPES.get(number) != wire_type:
+            return False
+        fields += 1
+        value, at = _varint(head, at)
+        if number == _GRAPH:
+            return True
+        if wire_type == 2:
+            at += value
+    return fields > 1
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number and where it ends; 0 if the data ends before it does."""
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+    return 0, len(data)
+
+
 def _read(path: str, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[Any]]]:
     load = budget()
     taken = load.memory

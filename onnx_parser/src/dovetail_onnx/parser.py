@@ -10,7 +10,7 @@ from dovetail.ground.limits import limited
 
 from .external_data import ExternalData
 from .malformed import malformed
-from .model_file import LOW_LEVEL_ERRORS, ModelFile, read_model
+from .model_file import LOW_LEVEL_ERRORS, ModelFile, begins_as_model, read_model
 from .translation import translate
 
 if TYPE_CHECKING:
@@ -31,6 +31,14 @@ class OnnxParser:
         network = _translated(found, external)
         network.files = (os.fspath(path), *external.files)
         return network
+
+    def takes(self, content: object) -> bool:
+        """Tell whether bytes begin as an ONNX model does, or a message of `onnx` is one."""
+        return begins_as_model(content) if isinstance(content, bytes) else type(content).__name__ == "ModelProto"
+
+    def parse_content(self, content: bytes | onnx.ModelProto) -> Network:
+        """Read a model in memory; raises what `parse` raises. It cannot have external data."""
+        return parse(content)
 
 
 def parse(

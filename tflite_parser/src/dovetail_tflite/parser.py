@@ -25,6 +25,14 @@ class TfliteParser:
         network.files = (os.fspath(path),)
         return network
 
+    def takes(self, content: object) -> bool:
+        """Tell whether bytes have the mark of a TensorFlow Lite model."""
+        return isinstance(content, bytes) and content[4:8] == b"TFL3"
+
+    def parse_content(self, content: bytes) -> Network:
+        """Read the bytes of a file; raises what `parse` raises."""
+        return parse(content)
+
 
 def parse(model: str | os.PathLike[str] | bytes, *, signature: str | None = None) -> Network:
     """Turn a model into a network.

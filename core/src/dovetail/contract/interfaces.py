@@ -517,3 +517,20 @@ class IParser(Protocol):
             ModelError: The file is malformed or asks for what dovetail does not have.
         """
         ...
+
+
+@runtime_checkable
+class IContentParser(IParser, Protocol):
+    """A parser that also reads models in memory, which have no suffix to find it by."""
+
+    def takes(self, content: bytes | object) -> bool:
+        """Tell whether something is a model of this format; look at it, and raise nothing.
+
+        Args:
+            content: The first 64 bytes of a file, or a model as a package for the format holds it.
+        """
+        ...
+
+    def parse_content(self, content: bytes | bytearray | memoryview | object) -> Network:
+        """Read what `takes` was asked about, whole; raises what `parse` raises."""
+        ...

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def load(
-    model: str | os.PathLike[str] | Network,
+    model: str | os.PathLike[str] | Network | Any,
     backends: Sequence[BackendLike] | BackendLike | None = None,
     *,
     threads: int | None = None,
@@ -43,7 +43,8 @@ def load(
     folder, as Python keeps byte code: see docs/loading.md.
 
     Args:
-        model: A model file, or a network.
+        model: A model file, a network, or what `dovetail.parse` takes besides: the bytes of a model
+            file, one that is open for reading, or a model as a package for its format holds it.
         backends: In order of preference, such as ``["AcmeNpu?", "CpuAcc"]``; default the installed
             CPU backends, fastest first.
         threads: At most this many CPU threads; default all of the runtime.
@@ -67,7 +68,8 @@ def load(
             (`TIMEOUT`).
     """
     with gc_deferred(), limited(limits):
-        from ..optimizer import CompileRequest, NetworkSource
+        from ..graph.graph import Graph
+        from ..optimizer import CompileRequest, NetworkSource, OptimizedNetwork
 
         if runtime is None:
             from ..runtime import default_runtime
@@ -85,7 +87,7 @@ def load(
                 **wanted,
             }
         )
-        network: Network | NetworkSource
+        network: Any
         snapshots: ModelSnapshots | None = None
         if isinstance(model, str | os.PathLike):
             from .parsing import ModelSource
@@ -101,6 +103,10 @@ def load(
             parsed = source.parse()
             network = NetworkSource(parsed, source.parse_again if parsed.files else None)
             del parsed  # its weights may be consumed
-        else:
+        elif isinstance(model, Graph | NetworkSource | OptimizedNetwork):
             network = model
+        else:
+            from .parsing import parse
+
+            network = NetworkSource(parse(model), None)
         return runtime.load(network, threads=threads, optimize=request, plan_cache_bytes=plan_cache_bytes, snapshots=snapshots)

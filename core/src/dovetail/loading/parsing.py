@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..discovery import Offer, forget, load_object, offers
 from ..ground.close_names import close_names
-from ..ground.errors import DovetailError, ErrorCode, ModelError, OptionError
+from ..ground.errors import DovetailError, ErrorCode, ModelError
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import Limits, limited
 from .held_files import HeldFiles, stamp_of
@@ -25,15 +25,16 @@ if TYPE_CHECKING:
 GROUP = "dovetail.parsers"
 
 
-def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Network:
-    """Read a model file.
+def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) -> Network:
+    """Read a model.
 
     Args:
-        path: The file.
+        model: The path of a file, the bytes of one, a binary file that is open for reading, or a
+            model as a package for its format holds it, such as an `onnx.ModelProto`.
         limits: How much it may take.
 
     Raises:
-        OptionError: `path` is no path (`OPTION_INVALID`).
+        OptionError: It is none of these (`OPTION_INVALID`).
         ModelError: The file does not exist (`MODEL_NOT_FOUND`), no parser is installed for its
             suffix (`MODEL_FORMAT_UNKNOWN`), or the parser refuses it.
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
@@ -41,7 +42,12 @@ def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Netw
     """
     with limited(limits) as load:
         before = load.memory
-        network = _parse(path)
+        if isinstance(model, str | os.PathLike):
+            network = _parse(model)
+        else:
+            from .contents import parse_content
+
+            network = parse_content(model)
         missing = network.bytes_of_constants() - (load.memory - before)
         if missing > 0:  # a parser that counts nothing itself
             load.take_memory(missing, f"the constants of network {network.name!r}")
@@ -49,26 +55,23 @@ def parse(path: str | os.PathLike[str], *, limits: Limits | None = None) -> Netw
 
 
 def _parse(path: str | os.PathLike[str]) -> Network:
-    from ..layers.network import Network
-
-    try:
-        file = os.fsdecode(path)
-    except TypeError as error:
-        raise OptionError(
-            f"{type(path).__name__!r} is not the path of a model file",
-            code=ErrorCode.OPTION_INVALID,
-            hint="what lies in memory is read by the `parse` of a parser's own package",
-        ) from error
+    file = os.fsdecode(path)
     _check_readable(file)
     suffix = _suffix(file)
     offer = _offer_for(file, suffix)
-    parser = _create(offer, suffix)
+    return parsed(offer, suffix, created(offer, suffix).parse, file, file)
+
+
+def parsed(offer: Offer, suffix: str, parse: Any, model: Any, name: str) -> Network:
+    """Have a parser read something; the name is for errors."""
+    from ..layers.network import Network
+
     try:
-        network = parser.parse(file)
+        network = parse(model)
     except DovetailError:
         raise
     except RecursionError as error:
-        raise ModelError(f"{file} is nested too deeply to be read", hint="it is damaged, or was made to be") from error
+        raise ModelError(f"{name} is nested too deeply to be read", hint="it is damaged, or was made to be") from error
     if not isinstance(network, Network):
         raise _broken(offer, suffix, f"it returned {type(network).__name__}, not a Network")
     return network
@@ -236,7 +239,8 @@ def _matching(suffix: str) -> list[Offer]:
     return [offer for offer in offers(GROUP) if suffix and offer.name.lower() == suffix]
 
 
-def _create(offer: Offer, suffix: str) -> Any:
+def created(offer: Offer, suffix: str) -> Any:
+    """Return the parser that a distribution offers."""
     try:
         offered = load_object(offer.value)
         parser = offered() if isinstance(offered, type) else offered

@@ -1,0 +1,72 @@
+"""Turn a model that lies in memory into a network, by the installed parser that takes it.
+
+A name's suffix tells the format of a file; what lies in memory has none, so the parsers are asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..discovery import offers
+from ..ground.errors import ErrorCode, ModelError, OptionError
+from ..ground.limits import budget
+from .parsing import GROUP, created, installed_suffixes, parsed
+
+if TYPE_CHECKING:
+    from ..layers.network import Network
+
+_LOOKED_AT = 64
+"""Bytes in which a parser recognizes its format."""
+
+
+def parse_content(model: Any) -> Network:
+    """Read a model that is no path.
+
+    Args:
+        model: The bytes of a file, a binary file that is open for reading, or a model as a package
+            for its format holds it, such as an `onnx.ModelProto`.
+
+    Raises:
+        OptionError: It is nothing that an installed parser takes (`OPTION_INVALID`).
+        ModelError: Bytes are in no format that one reads (`MODEL_FORMAT_UNKNOWN`), or it is
+            malformed.
+    """
+    content = _read(model)
+    size = memoryview(content).nbytes if isinstance(content, bytes | bytearray | memoryview) else None
+    looked_at = content if size is None else bytes(memoryview(content).cast("B")[:_LOOKED_AT])
+    seen: set[str] = set()
+    for offer in offers(GROUP):
+        if offer.value in seen:
+            continue
+        seen.add(offer.value)
+        parser = created(offer, offer.name)
+        takes = getattr(parser, "takes", None)
+        if takes is not None and takes(looked_at):
+            return parsed(offer, offer.name, parser.parse_content, content, "the model")
+    formats = ", ".join(f".{name}" for name in installed_suffixes()) or "none"
+    if size is None:
+        raise OptionError(
+            f"{type(model).__name__!r} is not the path of a model file, the bytes of one, or a model in memory",
+            code=ErrorCode.OPTION_INVALID,
+            hint=f"give one of these, or to dovetail.load a dovetail.Network; formats that are read: {formats}",
+        )
+    raise ModelError(
+        f"the {size} bytes are a model in no format that an installed parser recognizes" if size else "the model has no bytes",
+        code=ErrorCode.MODEL_FORMAT_UNKNOWN,
+        hint=f"formats that are read: {formats}; give the whole file, as it is on disk",
+    )
+
+
+def _read(model: Any) -> Any:
+    """Return the content of a file; anything else as it is."""
+    if isinstance(model, bytes | bytearray | memoryview) or not callable(getattr(model, "read", None)):
+        return model
+    content = model.read()
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise OptionError(
+            f"{type(model).__name__!r} gave {type(content).__name__!r}, not bytes",
+            code=ErrorCode.OPTION_INVALID,
+            hint="open it in binary mode: open(path, 'rb')",
+        )
+    budget().take_memory(len(content), "the model")
+    return content
