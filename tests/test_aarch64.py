@@ -101,7 +101,7 @@ def emulated(release, tool):
     return run
 
 
-slow = [pytest.mark.slow, pytest.mark.timeout(600)]
+slow = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 @pytest.mark.parametrize(
