@@ -17,7 +17,7 @@
 
 /* A sample counts for 1/8; one that was interrupted for no more than four times what is known. */
 #define SMOOTHING 8
-#define MOST_TIMES 4
+#define OUTLIER_RATIO 4
 
 int dvt_stores_for(dvt_crossing *crossing, size_t bytes)
 {
@@ -40,8 +40,8 @@ void dvt_took(dvt_crossing *crossing, int stores, int64_t ns)
         *known = *known <= 0 || ns < *known ? ns : *known;
         return;
     }
-    const int64_t most = MOST_TIMES * *known;
-    *known += ((ns < most ? ns : most) - *known) / SMOOTHING;
+    const int64_t limit = OUTLIER_RATIO * *known;
+    *known += ((ns < limit ? ns : limit) - *known) / SMOOTHING;
 }
 
 void dvt_copy_across(void *to, const void *from, size_t bytes, int stores)
