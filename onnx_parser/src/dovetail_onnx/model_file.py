@@ -15,7 +15,7 @@ from dovetail.ground.records import NamedTuple
 from .large_tensors import OddEncodingError, joined, read_apart, read_bytes
 from .malformed import malformed
 from .messages import ModelProto
-from .wire import WireError
+from .wire import WireError, decode_number
 
 if TYPE_CHECKING:
     import onnx
@@ -74,29 +74,20 @@ def begins_as_model(head: bytes) -> bool:
     """
     at = fields = 0
     while at < len(head):
-        tag, at = _varint(head, at)
-        number, wire_type = tag >> 3, tag & 7
-        if _WIRE_TYPES.get(number) != wire_type:
-            return False
-        fields += 1
-        value, at = _varint(head, at)
+        try:
+            tag, at = decode_number(head, at)
+            number, wire_type = tag >> 3, tag & 7
+            if _WIRE_TYPES.get(number) != wire_type:
+                return False
+            fields += 1
+            value, at = decode_number(head, at)
+        except (WireError, IndexError):  # what is given ends here
+            break
         if number == _GRAPH:
             return True
         if wire_type == 2:
             at += value
     return fields > 1
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number and where it ends; 0 if the data ends before it does."""
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-    return 0, len(data)
 
 
 def _read(path: str, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[Any]]]:
