@@ -176,7 +176,7 @@ def test_a_file_whose_parser_counts_nothing_is_counted(tmp_path, monkeypatch):
         def parse(self, path):
             return weighted()
 
-    monkeypatch.setattr("dovetail.loading.parsing._create", lambda *_: Careless())
+    monkeypatch.setattr("dovetail.loading.parsing.created", lambda *_: Careless())
     file = tmp_path / "any.onnx"
     file.write_bytes(b"")
     with pytest.raises(LimitError, match="the constants of network 'weighted'"):

@@ -2,8 +2,8 @@
  *
  * A plain store takes each line out of that cache first; a streaming store sends whole lines to
  * memory, where the other core finds them. Which takes less time depends on the machine and on the
- * size: the copy of 150 kB alone took 66 us and 5 us on an AMD EPYC, 16 us and 17 us on an Intel Xeon
- * with AMX. So both are tried, and the time of the copies decides.
+ * size: the copy of 150 kB alone took 66 us and 5 us on an AMD EPYC, 16 us and 17 us on an Intel
+ * Xeon with AMX. So both are tried, and the time of the copies decides.
  */
 #pragma once
 

@@ -13,7 +13,8 @@ import pytest
 import dovetail
 from dovetail.ground.errors import ErrorCode, LimitError, ModelError, OptionError
 from dovetail.ground.limits import Limits
-from dovetail.loading.parsing import installed_suffixes, parse
+from dovetail.loading.parsers import installed_suffixes
+from dovetail.loading.parsing import parse
 
 PARSER = """
 from dovetail import ModelError, Network

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..discovery import offers
 from ..ground.errors import ErrorCode, ModelError, OptionError
 from ..ground.limits import budget
-from .parsing import GROUP, created, installed_suffixes, parsed
+from .parsers import GROUP, created, installed_suffixes, parsed
 
 if TYPE_CHECKING:
     from ..layers.network import Network

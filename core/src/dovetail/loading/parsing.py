@@ -1,7 +1,6 @@
-"""Turn a model file into a network, by the parser that is installed for its suffix.
+"""Turn a model into a network.
 
-A distribution offers a parser by an entry point of the group ``dovetail.parsers``, whose name is a
-file suffix without its dot and whose value is an `IParser` class.
+A file is read by the parser for its suffix, what lies in memory by one that says it takes it.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ import stat
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..discovery import Offer, forget, load_object, offers
 from ..ground.close_names import close_names
-from ..ground.errors import DovetailError, ErrorCode, ModelError
-from ..ground.host_exceptions import is_of_host
+from ..ground.errors import ErrorCode, ModelError
 from ..ground.limits import Limits, limited
+from .contents import parse_content
 from .held_files import HeldFiles, stamp_of
+from .parsers import created, installed_suffixes, offer_for, parsed, suffix_of
 
 if TYPE_CHECKING:
     from ..layers.network import Network
-
-GROUP = "dovetail.parsers"
 
 
 def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) -> Network:
@@ -42,12 +39,7 @@ def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) 
     """
     with limited(limits) as load:
         before = load.memory
-        if isinstance(model, str | os.PathLike):
-            network = _parse(model)
-        else:
-            from .contents import parse_content
-
-            network = parse_content(model)
+        network = _parse(model) if isinstance(model, str | os.PathLike) else parse_content(model)
         missing = network.bytes_of_constants() - (load.memory - before)
         if missing > 0:  # a parser that counts nothing itself
             load.take_memory(missing, f"the constants of network {network.name!r}")
@@ -57,24 +49,9 @@ def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) 
 def _parse(path: str | os.PathLike[str]) -> Network:
     file = os.fsdecode(path)
     _check_readable(file)
-    suffix = _suffix(file)
-    offer = _offer_for(file, suffix)
+    suffix = suffix_of(file)
+    offer = offer_for(file, suffix)
     return parsed(offer, suffix, created(offer, suffix).parse, file, file)
-
-
-def parsed(offer: Offer, suffix: str, parse: Any, model: Any, name: str) -> Network:
-    """Have a parser read something; the name is for errors."""
-    from ..layers.network import Network
-
-    try:
-        network = parse(model)
-    except DovetailError:
-        raise
-    except RecursionError as error:
-        raise ModelError(f"{name} is nested too deeply to be read", hint="it is damaged, or was made to be") from error
-    if not isinstance(network, Network):
-        raise _broken(offer, suffix, f"it returned {type(network).__name__}, not a Network")
-    return network
 
 
 class ModelSource:
@@ -101,7 +78,7 @@ class ModelSource:
     @property
     def suffix(self) -> str:
         """Of the file, without the dot, in small letters."""
-        return _suffix(self._path)
+        return suffix_of(self._path)
 
     def stamp(self) -> tuple[int, ...] | None:
         """Tell one state of the file from another; None if it is no file."""
@@ -165,15 +142,6 @@ def _absolute(file: str) -> str:
     return os.path.join(os.getcwd(), file) if os.pardir in file.split(os.sep) else os.path.abspath(file)
 
 
-def installed_suffixes() -> tuple[str, ...]:
-    """List the suffixes that there are parsers for, in order, without importing any."""
-    return tuple(sorted({offer.name.lower() for offer in offers(GROUP) if offer.name}))
-
-
-def _suffix(file: str) -> str:
-    return os.path.splitext(file)[1].lower().removeprefix(".")
-
-
 def _check_readable(file: str) -> None:
     try:
         mode = os.stat(file).st_mode
@@ -184,7 +152,7 @@ def _check_readable(file: str) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
-        inside = sorted(name for name in os.listdir(file) if _suffix(name) in installed_suffixes())[:5]
+        inside = sorted(name for name in os.listdir(file) if suffix_of(name) in installed_suffixes())[:5]
         raise ModelError(
             f"{file!r} is a folder, not a model file",
             code=ErrorCode.MODEL_NOT_FOUND,
@@ -202,61 +170,6 @@ def _check_readable(file: str) -> None:
 def _close_names(file: str) -> list[str]:
     """Return model files beside a missing one whose names are like its name."""
     with contextlib.suppress(OSError):  # the folder is missing too, or may not be read
-        names = [near for near in os.listdir(os.path.dirname(file) or ".") if _suffix(near) == _suffix(file)]
+        names = [near for near in os.listdir(os.path.dirname(file) or ".") if suffix_of(near) == suffix_of(file)]
         return close_names(os.path.basename(file), names)
     return []
-
-
-def _offer_for(file: str, suffix: str) -> Offer:
-    matching = _matching(suffix)
-    if not matching:
-        forget()  # an installation may have been under way when all was looked through
-        matching = _matching(suffix)
-    if not matching:
-        known = installed_suffixes()
-        what = f".{suffix} files" if suffix else "files without a suffix"
-        raise ModelError(
-            f"no parser is installed for {what} ({os.path.basename(file)})",
-            code=ErrorCode.MODEL_FORMAT_UNKNOWN,
-            # Names of packages are not made up from the suffix: whoever registers such a name would
-            # be installed.
-            hint=f"there are parsers for {', '.join(f'.{name}' for name in known)}; others come by pip"
-            if known
-            else "no parser is installed at all; this brings the usual ones: pip install dovetail",
-            suffix=suffix,
-            installed=list(known),
-        )
-    if len({offer.value for offer in matching}) > 1:
-        raise ModelError(
-            f"more than one parser is installed for .{suffix} files: {'; '.join(offer.origin for offer in matching)}",
-            code=ErrorCode.MODEL_FORMAT_UNKNOWN,
-            hint="uninstall all but one",
-        )
-    return matching[0]
-
-
-def _matching(suffix: str) -> list[Offer]:
-    return [offer for offer in offers(GROUP) if suffix and offer.name.lower() == suffix]
-
-
-def created(offer: Offer, suffix: str) -> Any:
-    """Return the parser that a distribution offers."""
-    try:
-        offered = load_object(offer.value)
-        parser = offered() if isinstance(offered, type) else offered
-    except BaseException as error:  # SystemExit too: a parser must not end somebody else's program
-        if is_of_host(error) or isinstance(error, MemoryError):
-            raise
-        raise _broken(offer, suffix, f"{type(error).__name__}: {error}") from error
-    if not callable(getattr(parser, "parse", None)):
-        raise _broken(offer, suffix, f"{offer.value} has no method parse(path)")
-    return parser
-
-
-def _broken(offer: Offer, suffix: str, what: str) -> ModelError:
-    return ModelError(
-        f"the parser for .{suffix} files, {offer.origin}, is broken: {what}",
-        code=ErrorCode.MODEL_FORMAT_UNKNOWN,
-        hint=f"reinstall {offer.distribution}, or tell its makers",
-        suffix=suffix,
-    )

@@ -37,7 +37,7 @@ from ..optimizer import NetworkSource
 from ..optimizer.candidates import resolve
 from ..optimizer.policy import FirstWilling
 from ..runtime.plan_snapshot import NetworkFacts, Snapshot, read, written
-from .parsing import GROUP as PARSERS
+from .parsers import GROUP as PARSERS
 
 if TYPE_CHECKING:
     from ..graph.state import State
