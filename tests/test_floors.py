@@ -67,6 +67,7 @@ FOR_THE_SDK = (
     "dovetail.discovery.reasons",
     "dovetail.discovery.registry",
     "dovetail.discovery.verdicts",
+    "dovetail.ground.text_tables",
     "dovetail.optimizer",
     "dovetail.optimizer.assignment",
     "dovetail.optimizer.candidates",

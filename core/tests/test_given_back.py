@@ -150,7 +150,7 @@ def test_a_backend_speaks_for_its_kinds_and_the_core_of_what_it_folded() -> None
     net.output(net.batch_normalization(y, *(np.ones(1, np.float32) for _ in range(4)), name="norm"), "y")
     report = optimize(net, [Speaking()]).placement
     assert [row.words for row in report.layers] == ["1 in, batch norm folded in"]
-    assert "private: 1 in, batch norm folded in" in report.explain()
+    assert "1 in, batch norm folded in" in report.explain()
 
 
 def test_the_self_test_goes_through_the_door_that_production_uses() -> None:

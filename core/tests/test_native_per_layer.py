@@ -238,7 +238,7 @@ def test_claiming_is_not_compiling_and_a_failure_goes_back(build: Build, caplog:
     before = count.value
     optimized = dovetail.optimize(_additions(), [compiler, cpu], options={"TableCompiler": {"fail": True}})
     assert [(row.backend, row.words) for row in optimized.placement.layers] == [("TableCompiler", "sum of 3 tensors")]
-    assert "private: sum of 3 tensors" in optimized.placement.explain()
+    assert "sum of 3 tensors" in optimized.placement.explain()
     assert count.value == before
     with dovetail.Runtime() as runtime, runtime.load(optimized) as loaded:
         assert count.value == before + 1

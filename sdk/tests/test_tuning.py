@@ -186,7 +186,7 @@ def test_reports_and_profiles_say_what_was_tuned() -> None:
     with dovetail.load(net, Fake(), threads=1) as loaded, loaded.profiling() as profile:
         loaded.run({"x": np.zeros(4, np.float32)})
     assert [row.tuned for row in loaded.placement.layers] == ["tuned: quick, not slow", ""]
-    assert "private; tuned: quick, not slow" in loaded.placement.explain()
+    assert "; tuned: quick, not slow" in loaded.placement.explain()
     assert loaded.placement.to_dict()["layers"][0]["tuned"] == "tuned: quick, not slow"
     assert loaded.placement.layers[0].sources == ("scale0",)
     assert [layer.tuned for layer in profile.layers] == ["tuned: quick, not slow", ""]

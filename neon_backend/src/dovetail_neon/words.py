@@ -19,12 +19,14 @@ _OPERATIONS = {"add": "addition", "sub": "subtraction", "mul": "multiplication",
 def in_words(layer: Layer) -> str:
     """Say what a layer that CpuAcc put in the place of others computes, and how."""
     descriptor = layer.descriptor
-    say = _WORDS.get(layer.kind, _public)
+    say = _WORDS.get(layer.kind)
+    if say is None:  # of the core's kinds, which the core tells of
+        return ""
     what, how = say(descriptor, len(layer.inputs))
     if what.startswith("convolution 1x1") and layer.output.known_info.rank < 4:
         what = what.replace("convolution 1x1", "matrix product", 1)
     precision = getattr(descriptor, "precision", "float32")
-    hows = [how, "" if precision in ("float32", "int8", "int16") else f"factors in {precision}"]
+    hows = [how, _blocks(layer), "" if precision in ("float32", "int8", "int16") else f"factors in {precision}"]
     return ", ".join([what, *filter(None, hows)])
 
 
@@ -38,6 +40,12 @@ def function_words(function: Any) -> str:
     if function.a == 0 and math.isinf(function.b):
         return "ReLU"
     return f"ReLU{function.b:g}" if function.a == 0 else f"clamp to {function.a:g} and {function.b:g}"
+
+
+def _blocks(layer: Layer) -> str:
+    layout = layer.outputs[0].known_info.opaque
+    found = re.fullmatch(r"blocked(\d+)", layout.tag) if layout is not None else None
+    return f"blocked by {found[1]}" if found else ""
 
 
 def _chained(*parts: str) -> str:
@@ -126,16 +134,6 @@ def _recurrence(descriptor: Any, inputs: int) -> tuple[str, str]:
     """Name a recurrent layer by its core kind: "LSTM"."""
     name = descriptor.kind_of_cell.rpartition(".")[2].upper()
     return name, "from the last step to the first" if descriptor.reverse else ""
-
-
-def _public(descriptor: Any, inputs: int) -> tuple[str, str]:
-    """Name a layer of a core kind: "layer normalization", or the operation in its attribute."""
-    operation = getattr(descriptor, "operation", None) or getattr(descriptor, "function", None)
-    if operation is not None:
-        named = str(getattr(operation, "value", operation))
-        return _OPERATIONS.get(named, named.replace("_", " ")), ""
-    name = descriptor.kind.rpartition(".")[2]
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower(), ""
 
 
 def _fixed(what: str, how: str = "") -> Callable[[Any, int], tuple[str, str]]:

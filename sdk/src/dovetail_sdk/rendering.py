@@ -10,6 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from dovetail.ground.text_tables import count_text as count_text
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -86,16 +88,6 @@ def bytes_text(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
-
-
-def count_text(count: int) -> str:
-    """Print a large number: 999, 1.23 k, 4.11 G."""
-    size = float(count)
-    for unit in ("", " k", " M", " G"):
-        if size < 1000:
-            return f"{count}" if not unit else f"{size:.3g}{unit}"
-        size /= 1000
-    return f"{size:.3g} T"
 
 
 def seconds_text(seconds: float) -> str:

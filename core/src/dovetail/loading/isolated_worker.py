@@ -227,7 +227,7 @@ class _Worker:
             ]
             return {"refused": refused, "reason": error.message}
         layers = placed_part.placement.layers
-        said = [one.words for one in layers if one.words]
+        said = [one.words for one in layers if one.words and one.reason == "private"]
         steps = [list(step) for one in layers for step in one.steps]
         return {"words": "; ".join(said[:3]) + ("; ..." if len(said) > 3 else ""), "steps": steps[:MAX_STEPS]}
 

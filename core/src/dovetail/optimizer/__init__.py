@@ -21,6 +21,7 @@ from ..ground.limits import limited, watched
 from ..ground.logs import Log
 from ..ground.progress import listening
 from ..ground.records import NamedTuple
+from ..layers.kind_words import kind_in_words
 from .assignment import Assigner, is_workload
 from .candidate import Absent, Assigned, GivenBack, Refusal
 from .candidates import BackendLike, let_go, resolve
@@ -32,8 +33,9 @@ from .optimized import OptimizedNetwork, TensorSpec, complete
 from .options import build_options
 from .partition import partition
 from .pipeline import PIPELINE, Compilation, open_at_once, run_pipeline
-from .placement import DeviceReport, LayerReport, PartitionReport, Placement
+from .placement import Placement
 from .policy import Answer, Answers, FirstWilling, PlacementPolicy
+from .reports import BackendTotal, DeviceReport, LayerReport, PartitionReport
 from .request import CompileRequest
 from .source import NetworkSource
 from .symbolic import name_symbols, output_spec
@@ -44,6 +46,7 @@ __all__ = [
     "Answer",
     "Answers",
     "Assigned",
+    "BackendTotal",
     "Chooser",
     "CompileRequest",
     "CopyReport",
@@ -158,7 +161,9 @@ def _compiled(
     homes = context.assigner.assigned
     parts = partition(order, homes)
     partition_of = {layer.name: number for number, (_, layers) in enumerate(parts) for layer in layers}
-    words = _words(order, assigner, declared)
+    reported = [layer for layer in watched(order) if _is_reported(layer)]
+    words = _words(reported, assigner, declared)
+    macs = context.macs.by_layer(reported)
     folded = declared.folded(order)
     copies = context.copies
     assert copies is not None  # the last step of the pipeline always runs
@@ -173,7 +178,7 @@ def _compiled(
         domains=copies.domains,
         placement=Placement(
             name,
-            tuple(_layer_report(layer, context, partition_of, words) for layer in watched(order) if _is_reported(layer)),
+            tuple(_layer_report(layer, context, partition_of, words, macs) for layer in reported),
             tuple(
                 PartitionReport(number, str(home.request.id), home.request.device, tuple(layer.name for layer in layers))
                 for number, (home, layers) in enumerate(parts)
@@ -237,7 +242,13 @@ def _chooser(request: CompileRequest) -> Chooser | None:
     return request.tuned or None
 
 
-def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, int], words: Mapping[Layer, str]) -> LayerReport:
+def _layer_report(
+    layer: Layer,
+    context: Compilation,
+    partition_of: dict[str, int],
+    words: Mapping[Layer, str],
+    macs: Mapping[Layer, int],
+) -> LayerReport:
     assigner = context.assigner
     home = assigner.assigned.get(layer)
     refusals = tuple(assigner.refusals.get(layer, ()))
@@ -251,8 +262,10 @@ def _layer_report(layer: Layer, context: Compilation, partition_of: dict[str, in
         _reason(layer, home, refusals, assigner),
         refusals,
         context.tuned.get(layer, ""),
-        words.get(layer, ""),
+        words[layer],
         _steps(layer, assigner),
+        ", ".join(str(slot.info) for slot in layer.outputs[:2]) + (", ..." if len(layer.outputs) > 2 else ""),
+        macs.get(layer, 0),
     )
 
 
@@ -271,7 +284,7 @@ def _steps(layer: Layer, assigner: Assigner) -> tuple[tuple[str, str], ...]:
 
 
 def _words(order: Sequence[Layer], assigner: Assigner, declared: _Declared) -> dict[Layer, str]:
-    """Return what backends say of their private layers, and what the core folded into these.
+    """Return what backends say of their private layers, and the core of others and what it folded.
 
     No backend ever saw what was folded. Of several layers that stand for what was folded the last
     one tells of it.
@@ -279,14 +292,14 @@ def _words(order: Sequence[Layer], assigner: Assigner, declared: _Declared) -> d
     words: dict[Layer, str] = {}
     for layer in order:
         home = assigner.assigned.get(layer)
-        if home is None or not assigner.is_private(layer):
-            continue
-        origin = f"backend {home.label}, layer {layer.name!r} ({layer.kind})"
-        with backend_call(origin, "in_words"):
-            words[layer] = checked(origin, "in_words", home.backend.in_words(layer), str)
+        if home is not None and assigner.is_private(layer):
+            origin = f"backend {home.label}, layer {layer.name!r} ({layer.kind})"
+            with backend_call(origin, "in_words"):
+                words[layer] = checked(origin, "in_words", home.backend.in_words(layer), str)
+        words[layer] = words.get(layer) or kind_in_words(layer)
     last = {name: layer for layer in order for name in layer.sources if name in declared.kinds} if declared.kinds else {}
     for layer in dict.fromkeys(last.values()):
-        if words.get(layer):
+        if layer in words:
             kinds = {declared.kinds[name] for name in layer.sources if last.get(name) is layer}
             words[layer] += "".join(f", {said} folded in" for kind, said in _FOLDED.items() if kind in kinds)
     return words

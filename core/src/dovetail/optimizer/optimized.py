@@ -17,7 +17,8 @@ from ..ground.records import NamedTuple, Record
 from .candidate import Assigned, GivenBack
 from .open_sizes import OpenSizes
 from .passes.fix_inputs import Shapes, Values
-from .placement import Placement, listed
+from .placement import Placement
+from .report_words import listed
 from .request import CompileRequest, DebugCallback
 from .source import NetworkSource
 

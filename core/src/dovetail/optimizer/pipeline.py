@@ -16,6 +16,7 @@ from .assignment import Assigner
 from .candidate import Assigned
 from .copies import InsertCopies
 from .folding import FoldingBudget
+from .macs import Macs
 from .open_sizes import OpenSizes
 from .passes.base import Pass
 from .passes.fix_inputs import open_symbols
@@ -40,6 +41,7 @@ class Compilation(Record):
         request: What is asked.
         computing_integers: The backends for which integer layers are made.
         counts: Changes by name of pass, in order of their first run.
+        macs: Multiply-accumulates of the layers before backends put their own in the place of some.
     """
 
     request: CompileRequest
@@ -51,6 +53,7 @@ class Compilation(Record):
     tuned: dict[Layer, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     folding: FoldingBudget = field(default_factory=FoldingBudget)
+    macs: Macs = field(default_factory=Macs)
 
     @property
     def offers_layers_apart(self) -> bool:
@@ -165,7 +168,7 @@ WITH_SIZES: tuple[Step, ...] = (
     _reduced_by_option(DType.BFLOAT16),
     Step((_of("Constant")(lambda c: passes.MergeConstants()),), _optional),
     Step((Making(lambda c: c.share_constants()),), lambda c: c.shared is not None),
-    Step((Making(lambda c: AssignBackends(c.assigner)),), _always),
+    Step((Making(lambda c: AssignBackends(c.assigner, c.macs)),), _always),
     Step((_of("Activation")(lambda c: passes.FuseActivation(c.assigner)),), _optional),
     Step((Making(lambda c: RequireHomes(c.assigner)),), _always),
     Step((Making(lambda c: OptimizeSubgraphs(c.assigner, fallback=c.request.fallback, apart=c.offers_layers_apart)),), _always),
@@ -192,10 +195,12 @@ class AssignBackends(Pass):
 
     name: ClassVar[str] = "assign_backends"
 
-    def __init__(self, assigner: Assigner) -> None:
+    def __init__(self, assigner: Assigner, macs: Macs) -> None:
         self.assigner = assigner
+        self.macs = macs
 
     def run(self, graph: Graph) -> int:
+        self.macs.count(graph)
         return self.assigner.assign_all(graph)
 
 

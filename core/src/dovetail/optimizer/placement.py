@@ -4,88 +4,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ..contract.device import Device
 from ..contract.interfaces import HOST
-from ..ground.records import NamedTuple, Record
+from ..ground.records import NamedTuple
 from .candidate import BY_THE_CALLER, Absent, Refusal
 from .copies import CopyReport
-
-_MAX_NAME = 48
-"""Characters of a name in a table."""
-_MAX_LISTED = 4
-"""Layers that are named one by one."""
-
-
-class LayerReport(NamedTuple):
-    """One layer of the optimized network.
-
-    Attributes:
-        name, kind: As in `OptimizedNetwork.graph`.
-        backend: Id; None where the core runs it.
-        device: Index of the device; None where the core runs it.
-        partition: Index into `Placement.partitions`; None where the core runs it.
-        sources: Layers of the original network that it stands for.
-        reason: Why it is there: "first choice", "required", "fallback", "private" (made by its
-            backend), "core".
-        refusals: What the backends before this one said, of this layer or of those that it
-            replaces.
-        words: What it computes and how, in the words of its backend, if it is private.
-        tuned: How it is computed, if that was chosen by measuring on this machine: "tuned: direct,
-            not winograd".
-        steps: What its steps are, in the words of its backend: (name, words).
-    """
-
-    name: str
-    kind: str
-    backend: str | None
-    device: int | None
-    partition: int | None
-    sources: tuple[str, ...]
-    reason: str
-    refusals: tuple[Refusal, ...] = ()
-    tuned: str = ""
-    words: str = ""
-    steps: tuple[tuple[str, str], ...] = ()
-
-
-class PartitionReport(Record, frozen=True):
-    """Layers of one backend that form one convex piece.
-
-    `index` is also the order in which they can run.
-    """
-
-    index: int
-    backend: str
-    device: int
-    layers: tuple[str, ...]
-
-
-class DeviceReport(NamedTuple):
-    """A device that was asked about layers, as its backend states it.
-
-    Attributes:
-        label: Id of the backend, and the device where it is not the first.
-        device: What is known of it without opening it.
-    """
-
-    label: str
-    device: Device
-
-    def __str__(self) -> str:
-        return f"device {self.label}: {self.device.description}"
-
-
-class Crossing(NamedTuple):
-    """Bytes that one run copies from host memory to devices, and back."""
-
-    to_devices: int
-    to_host: int
-
-    def __str__(self) -> str:
-        return f"{self.to_devices} bytes to devices, {self.to_host} bytes to the host"
+from .report_words import counted, place_name
+from .reports import BackendTotal, Crossing, DeviceReport, LayerReport, PartitionReport
 
 
 class Placement(NamedTuple):
@@ -147,7 +74,7 @@ class Placement(NamedTuple):
     @property
     def idle(self) -> tuple[tuple[LayerReport, Refusal], ...]:
         """For each backend asked for that runs no layer: the first layer it refused, and why."""
-        busy = {_label(row.backend, row.device) for row in self.layers}
+        busy = {place_name(row.backend, row.device) for row in self.layers}
         first: dict[str, tuple[LayerReport, Refusal]] = {}
         for row in self.layers:
             for refusal in row.refusals:
@@ -182,74 +109,42 @@ class Placement(NamedTuple):
 
     def summary(self) -> str:
         """Say it in one line."""
-        counts = Counter(_label(row.backend, row.device) for row in self.layers)
+        counts = Counter(place_name(row.backend, row.device) for row in self.layers)
         places = ", ".join(f"{place} ({count})" for place, count in counts.items()) or "none"
         nbytes = sum(copy.nbytes for copy in self.copies)
-        copies = f"{_count(len(self.copies), 'copy', 'copies')}{f' of {nbytes} bytes' if self.copies else ''}"
+        copies = f"{counted(len(self.copies), 'copy', 'copies')}{f' of {nbytes} bytes' if self.copies else ''}"
         return (
-            f"network {self.network!r}: {_count(len(self.layers), 'layer')} on {places}; "
-            f"{_count(len(self.fallbacks), 'fallback')}; {_count(len(self.partitions), 'partition')}; {copies}"
+            f"network {self.network!r}: {counted(len(self.layers), 'layer')} on {places}; "
+            f"{counted(len(self.fallbacks), 'fallback')}; {counted(len(self.partitions), 'partition')}; {copies}"
         )
 
-    def explain(self) -> str:
+    def totals(self) -> tuple[BackendTotal, ...]:
+        """Sum up what each backend does, in the order in which they first run."""
+        found: dict[str, BackendTotal] = {}
+        for row in self.layers:
+            label = place_name(row.backend, row.device)
+            one = found.setdefault(label, BackendTotal(label))
+            found[label] = one._replace(layers=one.layers + 1, macs=one.macs + row.macs)
+        for copy in self.copies:
+            for domain, field in ((copy.target, "bytes_in"), (copy.source, "bytes_out")):
+                label = "" if domain == HOST else place_name(domain.owner, domain.device)
+                if label in found:
+                    found[label] = found[label]._replace(**{field: getattr(found[label], field) + copy.nbytes})
+        return tuple(found.values())
+
+    def explain(self, width: int | None = None) -> str:
         """Return the report as text.
 
-        It has a table of layers, each refusal, partitions, copies, passes, and what fell back.
+        It has a table of layers, what each computes and how, where, and why: what the backends
+        before said of it; sums for each backend; partitions, copies, passes, and what fell back.
+
+        Args:
+            width: Columns that it fits. In few columns, what can be left out is: `to_dict` has all.
+                None: those of the terminal that standard output is; else as many as it takes.
         """
-        blocks = [
-            self.summary(),
-            "\n".join(map(str, self.devices)),
-            self._layer_table(),
-            self._partition_table(),
-            self._copy_table(),
-        ]
-        done = ", ".join(f"{name} {count}" for name, count in self.passes if count)
-        blocks.append(f"passes: {done or 'nothing to change'}")
-        if self.folded:
-            by = dict(self.deleted)
-            names = [f"{name} (deleted by {by[name]})" if name in by else name for name in self.folded]
-            blocks.append(f"folded away: {', '.join(names)}")
-        blocks += [f"absent: {one.request} ({one.state}): {one.reason}" for one in self.absent]
-        blocks.append(self._fallback_line())
-        return "\n\n".join(block for block in blocks if block)
+        from .explanation import explanation
 
-    def _layer_table(self) -> str:
-        rows = [("layer", "kind", "backend", "partition", "stands for", "why")]
-        notes: list[Sequence[str]] = [()]
-        for row in self.layers:
-            covers = "" if row.sources == (row.name,) else listed(row.sources)
-            where = _label(row.backend, row.device)
-            part = "" if row.partition is None else str(row.partition)
-            why = "; ".join(filter(None, (": ".join(filter(None, (row.reason, row.words))), row.tuned)))
-            rows.append((_short(row.name), row.kind.removeprefix("dovetail."), where, part, covers, why))
-            notes.append([*map(str, row.refusals), *_aligned(row.steps)])
-        return _table(rows, notes)
-
-    def _partition_table(self) -> str:
-        rows = [("partition", "backend", "layers")]
-        for part in self.partitions:
-            shown = part.layers if len(part.layers) <= 4 else (*part.layers[:2], "...", part.layers[-1])
-            rows.append(
-                (str(part.index), _label(part.backend, part.device), f"{len(part.layers)}: {', '.join(map(_short, shown))}")
-            )
-        return _table(rows) if self.partitions else ""
-
-    def _copy_table(self) -> str:
-        measured = any(copy.milliseconds is not None for copy in self.copies)
-        rows = [("copy", "from", "to", "by", "bytes", *(("ms",) if measured else ()), "why")]
-        for copy in self.copies:
-            took = "-" if copy.milliseconds is None else f"{copy.milliseconds:.3f}"
-            row = (_short(copy.tensor), str(copy.source), str(copy.target), _copier(copy), str(copy.nbytes))
-            rows.append((*row, *((took,) if measured else ()), copy.reason))
-        return f"{_table(rows)}\neach run copies {self.crossing}" if self.copies else ""
-
-    def _fallback_line(self) -> str:
-        if not self.fallbacks:
-            return "fallback: none, every layer runs on its first choice"
-        count = Counter(_label(row.backend, row.device) for row in self.fallbacks)
-        places = ", ".join(f"{number} to {place}" for place, number in count.items())
-        names = ", ".join(row.name for row in self.fallbacks[:8]) + (", ..." if len(self.fallbacks) > 8 else "")
-        return f"fallback: {len(self.fallbacks)} of {len(self.layers)} layers fell back ({places}): {names}"
+        return explanation(self, width)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain data."""
@@ -259,6 +154,7 @@ class Placement(NamedTuple):
             "partitions": [part.as_dict() for part in self.partitions],
             "copies": [{**copy._asdict(), "source": str(copy.source), "target": str(copy.target)} for copy in self.copies],
             "crossing": self.crossing._asdict(),
+            "totals": [one._asdict() for one in self.totals()],
             "passes": [{"name": name, "changes": changes} for name, changes in self.passes],
             "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],
             "folded": list(self.folded),
@@ -269,56 +165,3 @@ class Placement(NamedTuple):
     def to_json(self, indent: int | None = None) -> str:
         """Return the report as JSON text."""
         return json.dumps(self.to_dict(), indent=indent)
-
-
-def _aligned(steps: Sequence[tuple[str, str]]) -> list[str]:
-    """Return the steps of a layer as lines, their words below one another."""
-    names = [_short(name) for name, _ in steps]
-    width = max(map(len, names), default=0)
-    return [f"{name.ljust(width)}  {words}" for name, (_, words) in zip(names, steps, strict=True)]
-
-
-def listed(names: Sequence[str]) -> str:
-    """Name some layers, of many the first and the last."""
-    if len(names) <= _MAX_LISTED:
-        return ", ".join(map(_short, names))
-    return f"{_short(names[0])} ... {_short(names[-1])}, {len(names)} in all"
-
-
-def _short(name: str) -> str:
-    """Return a name that fits into a table: its end, by which layers of one model differ.
-
-    Of names that converters joined by semicolons, that of the last operator of a fused layer, which
-    they put first.
-    """
-    if len(name) <= _MAX_NAME:
-        return name
-    first, joined, last = name.partition(" ... ")
-    if joined:
-        return f"{_short(first)}{joined}{_short(last)}"
-    first, fused, _ = name.partition(";")
-    end = ";..." if fused else ""
-    room = _MAX_NAME - len(end)
-    return f"{first if len(first) <= room else f'...{first[3 - room :]}'}{end}"
-
-
-def _copier(copy: CopyReport) -> str:
-    return "core, mapped" if copy.mapped else copy.backend or "core"
-
-
-def _label(backend: str | None, device: int | None) -> str:
-    return "core" if backend is None else f"{backend}:{device}" if device else backend
-
-
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number or 'no'} {one if number == 1 else many or one + 's'}"
-
-
-def _table(rows: Sequence[Sequence[str]], notes: Sequence[Sequence[str]] = ()) -> str:
-    """Align columns; `notes` stand indented below their row."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for number, row in enumerate(rows):
-        lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-        lines += [f"    {note}" for note in (notes[number] if number < len(notes) else ())]
-    return "\n".join(lines)

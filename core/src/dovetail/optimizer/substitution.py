@@ -19,7 +19,7 @@ from .assignment import Assigner
 from .candidate import Assigned
 from .partition import partition
 from .passes.base import Pass
-from .placement import listed
+from .report_words import listed
 from .rewriting import drop_constants
 from .substitution_check import ViewState, check_answer, given_sources
 

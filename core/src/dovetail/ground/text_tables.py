@@ -1,0 +1,112 @@
+"""Tables of plain text that fit the columns they are given."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+UNLIMITED = 1 << 30
+"""Columns of what nobody reads on a screen as it is printed."""
+_GAP = "  "
+_LEAST = 12
+"""Columns that a shortened cell has at least."""
+
+
+def count_text(count: int) -> str:
+    """Print a large number: 999, 1.23 k, 4.11 G."""
+    size = float(count)
+    for unit in ("", " k", " M", " G"):
+        if size < 1000:
+            return f"{count}" if not unit else f"{size:.3g}{unit}"
+        size /= 1000
+    return f"{size:.3g} T"
+
+
+def terminal_width() -> int:
+    """Return the columns of the terminal that standard output is; of anything else `UNLIMITED`."""
+    try:
+        is_terminal = sys.stdout.isatty()
+    except (AttributeError, ValueError):  # there is none, or it is closed
+        is_terminal = False
+    if not is_terminal:
+        return UNLIMITED
+    import shutil
+
+    return shutil.get_terminal_size().columns
+
+
+def shortened(text: str, width: int) -> str:
+    """Return the end of a text that is too wide: names of one model differ there."""
+    return text if len(text) <= width else f"...{text[len(text) - max(width - 3, 1) :]}"
+
+
+def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
+    """Break a text into lines at blanks alone; later lines are indented.
+
+    A word that is wider than a line has a line of its own, whole.
+    """
+    lines: list[str] = []
+    line = ""
+    for word in re.findall(r"\s*\S+", text):
+        room = width - (indent if lines else 0)
+        if line and len(line) + len(word.rstrip()) > room:
+            lines.append(line)
+            line = word.lstrip()
+        else:
+            line += word if line or not lines else word.lstrip()
+    lines.append(line)
+    return [lines[0], *(" " * indent + later for later in lines[1:])]
+
+
+def text_table(
+    rows: Sequence[Sequence[str]],
+    width: int,
+    *,
+    wrap: Sequence[int] = (),
+    right: Sequence[int] = (),
+    notes: Sequence[Sequence[str]] = (),
+) -> str:
+    """Align columns.
+
+    Args:
+        rows: Cells, one per column; the first row has the headings.
+        width: Columns of the terminal. What is too wide is shortened from the left, or wrapped.
+        wrap: Indices of the columns whose cells are wrapped at blanks.
+        right: Indices of the columns set flush right.
+        notes: Lines below each row, indented.
+    """
+    widths = _fitted([max(len(row[column]) for row in rows) for column in range(len(rows[0]))], width, wrap)
+    lines = []
+    for number, row in enumerate(rows):
+        cells = [
+            wrapped(cell, room) if column in wrap else [shortened(cell, room)]
+            for column, (cell, room) in enumerate(zip(row, widths, strict=True))
+        ]
+        for level in range(max(map(len, cells))):
+            texts = [cell[level] if level < len(cell) else "" for cell in cells]
+            placed = [
+                text.rjust(room) if column in right else text.ljust(room)
+                for column, (text, room) in enumerate(zip(texts, widths, strict=True))
+            ]
+            lines.append(_GAP.join(placed).rstrip())
+        for note in notes[number] if number < len(notes) else ():
+            lines += [f"    {line}" for line in wrapped(note, width - 4, indent=2)]
+    return "\n".join(lines)
+
+
+def table_width(rows: Sequence[Sequence[str]]) -> int:
+    """Return the columns that a table takes if nothing is shortened."""
+    return sum(max(map(len, column)) for column in zip(*rows, strict=True)) + len(_GAP) * (len(rows[0]) - 1)
+
+
+def _fitted(widths: list[int], width: int, wrap: Sequence[int]) -> list[int]:
+    """Take columns from the widest cells that may be narrower, one after the other."""
+    excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
+    while excess > 0:
+        widest = max(range(len(widths)), key=lambda column: widths[column] - 8 * (column in wrap))
+        if widths[widest] <= _LEAST:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return widths

@@ -1,0 +1,44 @@
+"""How reports write names, places and numbers of things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_MAX_NAME = 48
+"""Characters of a name in a table."""
+_MAX_LISTED = 4
+"""Layers that are named one by one."""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name some layers, of many the first and the last."""
+    if len(names) <= _MAX_LISTED:
+        return ", ".join(map(short_name, names))
+    return f"{short_name(names[0])} ... {short_name(names[-1])}, {len(names)} in all"
+
+
+def short_name(name: str) -> str:
+    """Return a name that fits into a table: its end, by which layers of one model differ.
+
+    Of names that converters joined by semicolons, that of the last operator of a fused layer, which
+    they put first.
+    """
+    if len(name) <= _MAX_NAME:
+        return name
+    first, joined, last = name.partition(" ... ")
+    if joined:
+        return f"{short_name(first)}{joined}{short_name(last)}"
+    first, fused, _ = name.partition(";")
+    end = ";..." if fused else ""
+    room = _MAX_NAME - len(end)
+    return f"{first if len(first) <= room else f'...{first[3 - room :]}'}{end}"
+
+
+def place_name(backend: str | None, device: int | None) -> str:
+    """Name a backend and its device: "CpuRef", "GpuAcc:1"; "core" for none."""
+    return "core" if backend is None else f"{backend}:{device}" if device else backend
+
+
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Write a number of things: "no layers", "1 layer", "2 layers"."""
+    return f"{number or 'no'} {one if number == 1 else many or one + 's'}"
