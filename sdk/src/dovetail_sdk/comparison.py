@@ -32,6 +32,7 @@ from .statistics import Timing
 
 if TYPE_CHECKING:
     from dovetail import Limits, LoadedNetwork, Network
+    from dovetail.graph.graph import Graph
     from dovetail.optimizer import TensorSpec
 
     from .options import Placing
@@ -275,13 +276,16 @@ class Comparison:
         sources = {layer.name: layer.inputs[0].source for layer in side.network.outputs}
         return {name: of(source) for name, source in sources.items() if source is not None}
 
-    def _sizes(self) -> dict[str, int]:
-        """Return the bytes of each tensor of A, as far as they are known."""
+    def graph(self) -> Graph:
+        """Return network A with its shapes, as far as what is fed tells them."""
         from .summary import with_known_shapes
 
         shapes = {name: array.shape for name, array in self._feeds[0][0].items()}
-        graph, _ = with_known_shapes(self.a.network, {**self.a.shapes, **shapes})
-        infos = {slot.name: slot.info for layer in graph.layers for slot in layer.outputs}
+        return with_known_shapes(self.a.network, {**self.a.shapes, **shapes})[0]
+
+    def _sizes(self) -> dict[str, int]:
+        """Return the bytes of each tensor of A, as far as they are known."""
+        infos = {slot.name: slot.info for layer in self.graph().layers for slot in layer.outputs}
         return {name: info.nbytes for name, info in infos.items() if info is not None and info.is_concrete}
 
     # -- telling -----------------------------------------------------------------------------------

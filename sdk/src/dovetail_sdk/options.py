@@ -218,6 +218,18 @@ def json_option(function: _Function) -> _Function:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
 
 
+def html_option(function: _Function) -> _Function:
+    """Add ``--html``, passed on as `page`."""
+    return click.option(
+        "--html",
+        "page",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE.html",
+        callback=in_folder,
+        help="Also write a page with a picture of the network: one file, which needs no network access.",
+    )(function)
+
+
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 

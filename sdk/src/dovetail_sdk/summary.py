@@ -201,7 +201,7 @@ def summarize(
                 tuple(slot.info for slot in layer.outputs),
                 parameters,
                 nbytes,
-                _macs(layer, twins),
+                macs_of(layer, twins),
             )
         )
     remembered = {state.output for state in graph.states.values()}
@@ -271,7 +271,16 @@ def _parameters(layer: Layer, counted: set[Layer]) -> tuple[int, int]:
     return elements, nbytes
 
 
-def _macs(layer: Layer, twins: Mapping[str, Layer] | None) -> int | None:
+def macs_of(layer: Layer, twins: Mapping[str, Layer] | None = None) -> int | None:
+    """Count the multiply-accumulates of a layer.
+
+    Args:
+        layer: With the shapes of what it reads and makes.
+        twins: Layers with all sizes known, by name, to count there.
+
+    Returns:
+        None if a shape is not known.
+    """
     if twins is not None:
         if layer.name not in twins:  # with all sizes known, it is folded: no run computes it
             return 0

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import STDOUT, JsonToFile, against_option, json_file_option, limits_option, model_or_demo, placing_options
+from ..options import (
+    STDOUT,
+    JsonToFile,
+    against_option,
+    html_option,
+    json_file_option,
+    limits_option,
+    model_or_demo,
+    placing_options,
+)
 from . import run
 
 if TYPE_CHECKING:
@@ -44,6 +53,7 @@ NAME_WIDTH = 56
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up a run after this long."
 )
 @json_file_option
+@html_option
 def command(
     model: Path,
     other: Path | None,
@@ -55,6 +65,7 @@ def command(
     runs: int,
     timeout: float | None,
     json_file: Path | None,
+    page: Path | None,
     inputs: tuple[str, ...],
     seed: int,
     mean: tuple[float, ...] | None,
@@ -76,6 +87,7 @@ def command(
 
     if other is None and against is None:
         raise click.UsageError("with what is it to be compared? Name a second model, or backends: --against ID[,ID...]")
+    layers = layers or page is not None  # which are what the page shows
     texts = inputs or ("random",)
     if runs > 1 and not any(text.rpartition("=")[2] == "random" for text in texts):
         raise click.UsageError("--runs: no input is random, so that all runs would be the same")
@@ -99,6 +111,11 @@ def command(
                 comparison.compare_layers(group, step)
     document = comparison.as_dict() | {"inputs": [feeds.notes for feeds in fed], "seed": seed}
     _print(comparison, document, fed[0].notes, json_file, layers=layers)
+    if page is not None:
+        from ..pages import write_page
+        from ..pages.difference import difference_page
+
+        write_page(difference_page(comparison.graph(), comparison, comparison.sentences(layers=layers)), page)
     if not comparison.is_within:
         click.get_current_context().exit(1)
 

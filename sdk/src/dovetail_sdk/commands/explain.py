@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..options import (
+    html_option,
     json_option,
     limits_option,
     model_argument,
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
 @limits_option
 @click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not on its first choice.")
 @json_option
+@html_option
 def command(
     model: Path,
     placing: Placing,
     limits: Limits | None,
     no_fallback: bool,
     as_json: bool,
+    page: Path | None,
 ) -> None:
     """Show which backend would run each layer of MODEL, and why; runs nothing."""
     import json
@@ -58,6 +61,12 @@ def command(
             limits=limits,
         ).placement
     click.echo(json.dumps({**placement.to_dict(), "assumed": assumed}, indent=2) if as_json else placement.explain())
+    if page is not None:
+        from ..pages import write_page
+        from ..pages.placement import placement_page
+        from ..summary import with_known_shapes
+
+        write_page(placement_page(with_known_shapes(network, sizes or {})[0], placement), page)
     complaint = fallback_complaint(placement)
     if no_fallback and complaint:
         click.echo(f"{click.style('error', fg='red', bold=True)} {complaint}", err=True)

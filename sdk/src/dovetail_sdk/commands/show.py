@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import json_option, model_argument, shape_option
+from ..options import html_option, json_option, model_argument, shape_option
 
 if TYPE_CHECKING:
     from ..summary import NetworkSummary, TensorSummary
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 @model_argument
 @shape_option
 @json_option
+@html_option
 @click.option("--dot", is_flag=True, help="Print the graph for Graphviz: ... --dot | dot -Tsvg > network.svg")
-def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, dot: bool) -> None:
+def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, page: Path | None, dot: bool) -> None:
     """Show the layers, shapes, parameters and multiply-accumulates of MODEL; needs no backend."""
     if as_json and dot:
         raise click.UsageError("--json and --dot exclude each other")
@@ -37,6 +38,11 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, dot: 
         return
     summary = summarize(graph, open_reason, *with_sizes_of_one(network, shapes))
     tell_assumed(summary.assumed)
+    if page is not None:
+        from ..pages import write_page
+        from ..pages.network import network_page
+
+        write_page(network_page(graph, summary, total_lines(summary)), page)
     if as_json:
         import json
 
