@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,6 +15,7 @@ import dovetail
 from dovetail import Constant, ErrorCode, LimitError, Limits, ModelError
 from dovetail.ground.limits import limited
 from dovetail_onnx import parse
+from dovetail_onnx.external_data import ExternalData
 
 VALUES = np.arange(4, dtype=np.float32)
 
@@ -224,3 +226,19 @@ def test_a_missing_file_is_named(folder: Path) -> None:
     error = refusal(save(folder, location="gone.bin"))
     assert error.code is ErrorCode.MODEL_NOT_FOUND
     assert "gone.bin" in error.message
+
+
+def test_data_is_held_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = ExternalData.read
+    found = []
+
+    def noted(*arguments: Any) -> Any:
+        found.append(read(*arguments))
+        return found[-1]
+
+    monkeypatch.setattr(ExternalData, "read", noted)
+    network = parse(save(folder, location="data.bin", offset="8", length="16"))
+    values = [layer.descriptor.value for layer in network.layers if isinstance(layer.descriptor, Constant)]
+    assert len(values) == len(found) == 1
+    assert np.shares_memory(values[0], found[0])
+    assert not values[0].flags.writeable

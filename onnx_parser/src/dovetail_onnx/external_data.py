@@ -78,6 +78,7 @@ def _read(file: RawIOBase, path: str, offset: int, nbytes: int, name: str) -> np
         file.seek(offset)
         found = np.empty(nbytes, np.uint8)
         if read_into(file, found) == nbytes:  # else it became shorter meanwhile
+            found.flags.writeable = False  # so that the network shares it
             return found
     raise malformed(
         f"tensor {name!r} needs {nbytes} bytes from offset {offset} of {os.path.basename(path)!r}, which has {size}",
