@@ -21,6 +21,7 @@ COMMANDS = [
     "backends",
     "benchmark",
     "claims",
+    "completion",
     "conform",
     "diff",
     "doctor",

@@ -5,7 +5,6 @@ Exit codes: 0 success, 1 something went wrong, 2 the command line is wrong, 130 
 
 from __future__ import annotations
 
-import difflib
 import errno
 import logging
 import pkgutil
@@ -38,9 +37,16 @@ class CommandFolder(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         known = self.list_commands(context)
         if arguments and not arguments[0].startswith("-") and arguments[0] not in known:
-            close = difflib.get_close_matches(arguments[0], known, n=1)
+            from dovetail.ground.close_names import close_names
+
+            close = close_names(arguments[0], known, count=1)
             hint = f"did you mean {close[0]!r}?" if close else f"the commands are {', '.join(known)}"
             context.fail(f"there is no command {arguments[0]!r}; {hint}")
+        if arguments and not context.resilient_parsing:
+            from .configuration import configuration_file, defaults
+
+            if configuration_file() is not None:
+                context.default_map = {arguments[0]: defaults(self, context, arguments[0])}
         return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:

@@ -95,6 +95,16 @@ def model_argument(function: _Function) -> _Function:
     return click.argument("model", type=click.Path(path_type=Path), callback=model_or_demo)(function)
 
 
+def _complete_ids(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """List the ids of backends that the last of a list may become; none is imported."""
+    from dovetail.discovery.registry import default_registry
+
+    before, comma, last = incomplete.rpartition(",")
+    given = set(before.split(","))
+    ids = sorted({row.id for row in default_registry().rows() if row.id is not None} - given)
+    return [f"{before}{comma}{id}" for id in ids if id.lower().startswith(last.lower())]
+
+
 def _repeatable(*flags: str, **settings: Any) -> Callable[[_Function], _Function]:
     """Return what adds an option that may be given several times."""
     return click.option(*flags, multiple=True, **settings)
@@ -105,6 +115,7 @@ backends_option = _repeatable(
     "--backends",
     metavar="ID[,ID...]",
     callback=_split_backends,
+    shell_complete=_complete_ids,
     help="Backends by preference; 'Id?' may be absent, 'Id:1' is device 1 of Id. Default: the installed CPU backends.",
 )
 """Add ``--backends``: a list of ids, or None."""
@@ -114,6 +125,7 @@ against_option = _repeatable(
     "--against",
     metavar="ID[,ID...]",
     callback=_split_backends,
+    shell_complete=_complete_ids,
     help="Backends by preference of what A is compared with. Default: those of A.",
 )
 """Add ``--against``: a list of ids, or None."""
@@ -160,6 +172,7 @@ isolate_option = _repeatable(
     "--isolate",
     metavar="ID[,ID...]",
     callback=_collect_ids,
+    shell_complete=_complete_ids,
     help="Backends that run in a process of their own; '' for none. Default: those whose manifest asks for it.",
 )
 """Add ``--isolate``: a list of ids, or None."""
