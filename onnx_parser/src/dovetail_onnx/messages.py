@@ -1,7 +1,7 @@
 """Declare the messages of a model file, as far as they are looked at.
 
-Names and numbers are those of `onnx.proto`. Documentation, metadata, training and the like are
-skipped where a file is read.
+Names and numbers are those of `onnx.proto`. Documentation, training and the like are skipped where
+a file is read.
 """
 
 from __future__ import annotations
@@ -234,4 +234,6 @@ class ModelProto(Message):
     ir_version: int = integer(1)
     graph: GraphProto = message(7, GraphProto)
     opset_import: Sequence[OperatorSetIdProto] = messages(8, OperatorSetIdProto)
+    metadata_props: Sequence[bytes] = blobs(14)
+    """Messages that are not read with the model, which runs even where they are damaged."""
     functions: Sequence[FunctionProto] = messages(25, FunctionProto)

@@ -35,7 +35,12 @@ def translate(model: ModelFile, external: ExternalData) -> Network:
         UnsupportedModelError: Lists everything that dovetail does not have.
         ModelError: The model contradicts itself.
     """
-    return _Translation(model.proto, external, model.origin, model.cut).run()
+    network = _Translation(model.proto, external, model.origin, model.cut).run()
+    if model.proto.metadata_props:
+        from .metadata import meanings  # few models have any
+
+        network.meanings = meanings(model.proto.metadata_props, [layer.name for layer in network.outputs])
+    return network
 
 
 class _Translation:

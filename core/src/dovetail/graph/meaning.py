@@ -11,7 +11,8 @@ class Meaning(Record, frozen=True):
     Nothing is computed by it: programs that read pictures and sounds and show classes may go by it.
 
     Attributes:
-        labels: Names of the classes, along the last axis.
+        labels: Names of the classes, along the last axis. A file that does not say which output has
+            the classes says it of each.
         mean: One number, or one per channel.
         deviation: The same. The network takes (pixel - mean) / deviation, pixels being 0 to 255;
             empty where the file does not say.
