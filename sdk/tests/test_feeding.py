@@ -212,3 +212,30 @@ def test_the_rate_of_a_sound_is_what_the_model_says(tmp_path: Path) -> None:
         feeds_for([spec], [text], PictureSettings())
     assert feeds_for([spec], [text], PictureSettings(), rate=8000).arrays["x"].shape == (1, 2)
     assert feeds_for([InputSpec("x", (1, 2), DType.FLOAT32)], [text], PictureSettings()).arrays["x"].shape == (1, 2)
+
+
+def test_npz_that_holds_outputs_too(tmp_path: Path) -> None:
+    path = tmp_path / "golden.npz"
+    np.savez(path, a=ARRAY, b=np.array([1, 2]), y=ARRAY, meta=np.array("text"))
+    feeds = feed([A, B], path)
+    assert set(feeds.arrays) == {"a", "b"}
+    np.savez(path, in_0=ARRAY, in_1=np.array([1, 2]), ort_0=ARRAY)
+    feeds = feed([A, B], path)
+    np.testing.assert_array_equal(feeds.arrays["a"], ARRAY)
+    assert feeds.notes["b"] == f"{path}[in_1]: int64[2]"
+
+
+def test_npz_with_another_number_of_positions(tmp_path: Path) -> None:
+    path = tmp_path / "golden.npz"
+    np.savez(path, in_0=ARRAY, in_1=ARRAY, in_2=ARRAY)
+    assert "'in_0', 'in_1', 'in_2'" in refusal([A, B], path)
+    np.savez(path, in_0=ARRAY, ort_0=ARRAY)
+    assert "'in_0', 'ort_0'" in refusal([A, B], path)
+
+
+def test_npz_gives_the_inputs_that_are_left(tmp_path: Path, npy: Path) -> None:
+    path = tmp_path / "golden.npz"
+    np.savez(path, in_0=ARRAY + 1, in_1=np.array([1, 2]), ort_0=ARRAY)
+    feeds = feed([A, B], f"a={npy}", path)
+    np.testing.assert_array_equal(feeds.arrays["a"], ARRAY)
+    np.testing.assert_array_equal(feeds.arrays["b"], [1, 2])

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import sounds
-from .pictures import SUFFIXES, PictureSettings, picture_tensor, to_bfloat16
+from .pictures import SUFFIXES, PictureSettings, UnreadableFile, picture_tensor, to_bfloat16
 
 if TYPE_CHECKING:
     from dovetail import DType, Quantization
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 RANDOM = "random"
+POSITIONAL_INPUTS = ("in", "input")
+"""What arrays of a .npz are called that go by the position of an input: in_0, in_1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +103,8 @@ def feeds_for(
         specs: The inputs of the network.
         texts: Each ``name=source`` or ``source``; a source is a .npy, .npz, .wav or picture file,
             or "random". Without a name, a .npz gives the inputs that its arrays are named after,
-            another file the only input not given otherwise, and "random" all inputs not given
-            otherwise.
+            or whose positions they have (in_0, in_1), another file the only input not given
+            otherwise, and "random" all inputs not given otherwise.
         settings: How pictures are read.
         seed: For "random".
         rate: How many samples a second sounds must have; None for what the model says, or any.
@@ -114,7 +116,7 @@ def feeds_for(
     feeds = Feeds()
     nameless: list[str] = []
     for text in texts:
-        name, source = _split(text, by_name)
+        name, source = split_source(text, by_name)
         if name is None:
             nameless.append(source)
         else:
@@ -143,7 +145,12 @@ def _make_up(feeds: Feeds, specs: Sequence[InputSpec], seed: int) -> None:
             feeds.arrays[spec.name], feeds.notes[spec.name] = random_array(spec, seed, {**sizes, **feeds.assumed})
 
 
-def _split(text: str, by_name: dict[str, InputSpec]) -> tuple[str | None, str]:
+def split_source(text: str, by_name: Mapping[str, InputSpec]) -> tuple[str | None, str]:
+    """Part ``name=source`` into the input and the source; None for a source without a name.
+
+    Raises:
+        click.UsageError: There is no such input, or a source without a name does not exist.
+    """
     if text == RANDOM or Path(text).exists():
         return None, text
     # The longest name first: a name may itself hold an equals sign.
@@ -176,6 +183,11 @@ def _feed_nameless(
             for name, array in arrays.items():
                 feeds.add(name, *_cast(by_name[name], array, f"{source}[{name}]"))
             return
+        called = _inputs_beside_outputs(arrays, by_name, [spec.name for spec in open_specs])
+        if called:
+            for name, key in called.items():
+                feeds.add(name, *_cast(by_name[name], arrays[key], f"{source}[{key}]"))
+            return
         if len(arrays) > 1 or len(by_name) > 1:
             raise click.UsageError(
                 f"the arrays in {source} are {', '.join(map(repr, arrays))}, the inputs {', '.join(map(repr, by_name))}; "
@@ -187,6 +199,26 @@ def _feed_nameless(
     _feed(feeds, open_specs[0], source, settings, rate)
 
 
+def _inputs_beside_outputs(arrays: Mapping[str, Array], inputs: Iterable[str], wanted: Sequence[str]) -> dict[str, str]:
+    """Say by input what its array is called in a file that holds outputs, too; empty: none is.
+
+    Arrays are called after the inputs, or after their positions.
+
+    Args:
+        arrays: Those of the file.
+        inputs: All inputs, in order.
+        wanted: Those that are not given otherwise.
+    """
+    called = {name: name for name in wanted}
+    if set(wanted) <= arrays.keys():
+        return called
+    for prefix in POSITIONAL_INPUTS:
+        keys = {name: f"{prefix}_{at}" for at, name in enumerate(inputs)}
+        if set(keys.values()) <= arrays.keys() and f"{prefix}_{len(keys)}" not in arrays:
+            return {name: keys[name] for name in wanted}
+    return {}
+
+
 def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | None) -> tuple[Array | None, str]:
     if source == RANDOM:
         return None, RANDOM
@@ -195,7 +227,7 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | N
     if not path.is_file():
         raise click.UsageError(f"input file {source!r} does not exist")
     if suffix == ".npy":
-        return _cast(spec, _load_npy(path), source)
+        return _cast(spec, load_npy(path), source)
     if suffix == ".npz":
         arrays = load_npz(path)
         if spec.name in arrays:
@@ -214,10 +246,15 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | N
     raise click.UsageError(f"{source} is neither .npy, .npz, .wav nor a picture ({', '.join(sorted(SUFFIXES))})")
 
 
-def _load_npy(path: Path) -> Array:
+def load_npy(path: Path) -> Array:
+    """Read the array of a .npy.
+
+    Raises:
+        UnreadableFile: It is none, or holds Python objects.
+    """
     loaded = _load(path)
     if not isinstance(loaded, np.ndarray):
-        raise click.UsageError(f"{path} holds several arrays; its suffix must be .npz")
+        raise UnreadableFile(f"{path} holds several arrays; its suffix must be .npz")
     return loaded
 
 
@@ -225,11 +262,11 @@ def load_npz(path: Path) -> dict[str, Array]:
     """Read the arrays of a .npz by name.
 
     Raises:
-        click.UsageError: It is none, or holds Python objects.
+        UnreadableFile: It is none, or holds Python objects.
     """
     loaded = _load(path)
     if isinstance(loaded, np.ndarray):
-        raise click.UsageError(f"{path} holds one array; its suffix must be .npy")
+        raise UnreadableFile(f"{path} holds one array; its suffix must be .npy")
     return loaded
 
 
@@ -242,7 +279,7 @@ def _load(path: Path) -> Array | dict[str, Array]:
     except (ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:  # OSError speaks for itself
         # NumPy's advice is to unpickle what it does not know.
         reason = "it is no such file, or holds Python objects" if "pickle" in str(error) else error
-        raise click.UsageError(f"{path} cannot be read as arrays: {reason}") from None
+        raise UnreadableFile(f"{path} cannot be read as arrays: {reason}") from None
 
 
 def _cast(spec: InputSpec, array: Array, source: str) -> tuple[Array, str]:

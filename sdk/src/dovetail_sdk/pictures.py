@@ -22,6 +22,10 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
+class UnreadableFile(click.UsageError):
+    """A file holds no picture, sound or arrays; another one in its place may."""
+
+
 @dataclass(frozen=True, slots=True)
 class PictureSettings:
     """How pixels become numbers: value = (pixel - mean) * scale, pixels being 0 to 255.
@@ -94,7 +98,8 @@ def picture_tensor(
     """Read a picture into a tensor; return it and a sentence that tells what was done to it.
 
     Raises:
-        click.UsageError: The file is no picture, or it does not go into the input.
+        UnreadableFile: The file is no picture.
+        click.UsageError: It does not go into the input.
     """
     place = place_for(name, shape, settings.layout)
     image, steps = _read(path, place)
@@ -141,9 +146,9 @@ def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:
             mode = image.mode
             image = image.convert(_MODES[place.channels])
     except UnidentifiedImageError:
-        raise click.UsageError(f"{path} is not a picture that can be read") from None
+        raise UnreadableFile(f"{path} is not a picture that can be read") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise click.UsageError(f"{path} cannot be read as a picture: {error}") from None
+        raise UnreadableFile(f"{path} cannot be read as a picture: {error}") from None
     steps = [f"{image.width}x{image.height} {mode}"]
     if mode != image.mode:
         steps.append(f"to {image.mode}")

@@ -10,7 +10,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from .pictures import to_bfloat16
+from .pictures import UnreadableFile, to_bfloat16
 
 if TYPE_CHECKING:
     from dovetail import DType, Quantization
@@ -58,8 +58,8 @@ def sound_tensor(
         rate: How many samples a second the network takes; None for whatever the file has.
 
     Raises:
-        click.UsageError: The file is no such sound, has another rate, or does not go into the
-            input.
+        UnreadableFile: The file is no such sound, or has another rate.
+        click.UsageError: It does not go into the input.
     """
     axis = time_axis(name, shape)
     size = shape[axis]
@@ -79,19 +79,19 @@ def _read(path: Path, rate: int | None, most: int | None) -> tuple[npt.NDArray[n
         with wave.open(str(path), "rb") as file:
             channels, width, found, count = file.getnchannels(), file.getsampwidth(), file.getframerate(), file.getnframes()
             if width not in _STORED:
-                raise click.UsageError(f"{path} has samples of {8 * width} bits; 8, 16 and 32 can be read")
+                raise UnreadableFile(f"{path} has samples of {8 * width} bits; 8, 16 and 32 can be read")
             if rate is not None and found != rate:
-                raise click.UsageError(
+                raise UnreadableFile(
                     f"{path} has {found} samples a second, the network takes {rate}; bring it to that rate first, or say --rate"
                 )
             data = file.readframes(count if most is None else min(count, most))
     except (wave.Error, EOFError) as error:
-        raise click.UsageError(f"{path} cannot be read as a sound: {str(error) or 'it is cut off'}") from None
+        raise UnreadableFile(f"{path} cannot be read as a sound: {str(error) or 'it is cut off'}") from None
     stored = np.frombuffer(data[: len(data) // (width * channels) * width * channels], _STORED[width])
     values = (stored.astype(np.float64) - (128 if width == 1 else 0)) / 2.0 ** (8 * width - 1)
     samples = values.reshape(-1, channels).mean(axis=1).astype(np.float32)
     if not len(samples):
-        raise click.UsageError(f"{path} holds no samples")
+        raise UnreadableFile(f"{path} holds no samples")
     steps = [f"{count} samples of {8 * width} bits at {found} Hz"]
     if channels > 1:
         steps.append(f"mean of {channels} channels")
