@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dovetail import ErrorCode, ModelError, Quantization
+from dovetail import ErrorCode, ModelError
 from dovetail.discovery.registry import BackendRow, BackendState
-from dovetail_sdk.commands import backends, benchmark, run
-from dovetail_sdk.rendering import bytes_text, count_text, print_error, seconds_text, show, styled, table
+from dovetail_sdk import rendering
+from dovetail_sdk.answers import not_finite, outputs_table
+from dovetail_sdk.commands import backends, benchmark
+from dovetail_sdk.rendering import bytes_text, count_text, cut, print_error, seconds_text, shortened, show, styled, table
 from dovetail_sdk.statistics import Timing, summary_of, top_classes
 
 
@@ -102,9 +104,10 @@ def test_backends_table_tells_description_or_reason() -> None:
 
 def test_outputs_table() -> None:
     results = {"y": np.array([[1, 2], [np.nan, np.inf]], np.float32), "empty": np.zeros((0, 3))}
-    lines = [line.split() for line in text_of(run.outputs_table(results, {"y": "float32", "empty": "float64"})).splitlines()]
-    assert ["y", "[2,", "2]", "float32", "1", "1.5", "2", "2", "not", "finite"] in lines
+    lines = [line.split() for line in text_of(outputs_table(results, {"y": "float32", "empty": "float64"})).splitlines()]
+    assert ["y", "[2,", "2]", "float32", "1", "1.5", "2"] in lines
     assert ["empty", "[0,", "3]", "float64", "-", "-", "-"] in lines
+    assert not_finite(results, {}) == ["output 'y': 2 of 4 elements are not finite"]
 
 
 def test_bfloat16_is_summarized_by_value() -> None:
@@ -118,39 +121,50 @@ def test_top_classes() -> None:
     assert top_classes(np.array([1.0, 2.0]), 5) == [(1, 2.0), (0, 1.0)]
 
 
-def test_classes_table_tells_what_integers_stand_for() -> None:
-    scores, meant = np.array([[-128, -36, 127]], np.int8), Quantization((1 / 256,), (-128,))
-    lines = text_of(run.classes_table("y", scores, 2, ("a", "b", "c"), meant=meant)).splitlines()
-    assert [line.split()[-4:] for line in lines if line.split()[-1:] in (["b"], ["c"])] == [
-        ["2", "127", "0.9961", "c"],
-        ["1", "-36", "0.3594", "b"],
+def test_outputs_table_has_fewer_digits_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = {"model/Layer/of_a_long_name:0": np.full((1, 257, 257, 21), -1.23456789e-7, np.float32)}
+    assert "-1.23457e-07" in text_of(outputs_table(results, {}))
+    monkeypatch.setattr(rendering, "room", lambda: 80)
+    lines = text_of(outputs_table(results, {}), 80).splitlines()
+    assert [line.split() for line in lines[3:4]] == [
+        ["...ng_name:0", "[1,", "257,", "257,", "21]", "float32", *["-1.23e-07"] * 3]
     ]
-    many = text_of(run.classes_table("y", np.tile(scores, (20, 1)), 1, meant=meant))
-    assert "..." in many
-    per_axis = Quantization((0.5, 1.0, 2.0), (0, 0, 0), axis=1)
-    assert "stands for" not in text_of(run.classes_table("y", scores, 2, meant=per_axis))
-
-
-def test_classes_table_is_cut_after_some_rows() -> None:
-    text = text_of(run.classes_table("y", np.eye(20), 1))
-    assert len([line for line in text.splitlines() if line.split()[-1:] == ["1"]]) == run.MAX_ROWS
-    assert "..." in text
+    assert len([line for line in lines if line.strip()]) == 3, "nothing is broken over two lines"
 
 
 @pytest.mark.parametrize(
-    ("shape", "answer"),
+    ("text", "width", "name", "cut_text"),
     [
-        ((1, 2), True),
-        ((8, 1000), True),
-        ((1, 1000, 1, 1), True),
-        ((1, 1), False),
-        ((5,), False),
-        ((0, 5), False),
-        ((1, 3, 4), False),
+        ("abcdef", 6, "abcdef", "abcdef"),
+        ("abcdefg", 6, "...efg", "abc..."),
+        ("abcdefg", 3, "...", "..."),
+        ("abcdefg", 1, ".", "."),
+        ("猫猫猫猫x", 8, "...猫猫x", "猫猫..."),
+        ("", 4, "", ""),
     ],
 )
-def test_which_outputs_look_like_scores(shape: tuple[int, ...], answer: bool) -> None:
-    assert run.is_classification(shape) is answer
+def test_names_are_shortened_from_the_left_and_texts_from_the_right(text: str, width: int, name: str, cut_text: str) -> None:
+    assert shortened(text, width) == name
+    assert cut(text, width) == cut_text
+
+
+def test_the_widest_of_long_columns_is_shortened_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering, "room", lambda: 50)
+    made = table(
+        ("name", "count", "label"),
+        [("n" * 40, "1", "l" * 14), ("short", "22", "")],
+        right=("count",),
+        long=("name",),
+        texts=("label",),
+    )
+    lines = text_of(made, 50).splitlines()
+    assert f"...{'n' * 20}" in lines[3]
+    assert "l" * 14 in lines[3]
+    assert max(map(len, lines)) <= 50
+
+
+def test_nothing_is_shortened_where_there_is_room() -> None:
+    assert "n" * 100 in text_of(table(("name", "a"), [("n" * 100, "1")], long=("name",)))
 
 
 def test_timing() -> None:

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +18,7 @@ import pytest
 from click.testing import Result
 from PIL import Image
 
-from dovetail_sdk.commands import run
+from dovetail_sdk import saving
 
 Invoke = Callable[..., Result]
 
@@ -130,7 +137,7 @@ def test_failed_write_leaves_no_file(dovetail: Invoke, adder: Path, tmp_path: Pa
         file.write(b"half")
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(run, "write_npz", fill_the_disk)
+    monkeypatch.setattr(saving, "write_npz", fill_the_disk)
     folder = tmp_path / "results"
     folder.mkdir()
     result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", folder / "out.npz")
@@ -167,3 +174,67 @@ def test_nothing_runs_if_the_folder_of_a_result_takes_no_files(
     assert result.exit_code == 2
     assert f"{str(wanted)!r}: the folder {str(tmp_path)!r} is not writable" in result.stderr
     assert result.stdout == ""
+
+
+def test_tables_fit_into_a_terminal_of_80_columns(tmp_path: Path) -> None:
+    import onnx
+
+    name = f"model/{'block/' * 20}Predictions"
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> g (float[1,1000] x) => (float[1,1000] y) { y = Softmax(x) }'
+    )
+    model.graph.output[0].name = model.graph.node[0].output[0] = name
+    model.metadata_props.add(key="names", value=str([f"label {number} {'of many words ' * 9}" for number in range(1000)]))
+    onnx.save(model, tmp_path / "long.onnx")
+    np.savez(
+        tmp_path / "golden.npz",
+        **{"x": np.zeros((1, 1000), np.float32), name.replace("/", "_") + "_0": np.full((1, 1000), 0.1)},
+    )
+    reader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    arguments = [
+        "run",
+        tmp_path / "long.onnx",
+        "-b",
+        "CpuRef",
+        "-i",
+        tmp_path / "golden.npz",
+        "--expect",
+        tmp_path / "golden.npz",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "dovetail_sdk", *arguments],
+        stdout=terminal,
+        stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"} | {"TERM": "dumb"},
+        check=False,
+    )
+    os.close(terminal)
+    shown = os.read(reader, 1 << 16).decode()
+    os.close(reader)
+    assert done.returncode == 1, done.stderr
+    lines = [line.rstrip() for line in shown.splitlines()]
+    rows = [line for line in lines if line.startswith(" ")]
+    assert max(map(len, rows)) <= 80
+    long = [row.split() for row in rows if "float32" in row or "beyond" in row]
+    assert len(long) == 2
+    assert all(row[0].startswith("...") and row[0].endswith("block/Predictions") for row in long)
+    (heading,) = [row for row in rows if "class" in row]
+    assert heading.split()[-4:] == ["row", "class", "probability", "label"]
+    best = rows[rows.index(heading) + 2 : rows.index(heading) + 7]
+    assert [row[heading.index("label") :].split()[:2] for row in best] == [["label", f"{number}"] for number in range(5)]
+    assert all(row.endswith("...") for row in best)
+
+
+def test_json_of_one_run(dovetail: Invoke, classifier: Path, green: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    plain = dovetail("run", classifier, "-b", "CpuRef", "-i", green, "--top", 2)
+    both = dovetail("run", classifier, "-b", "CpuRef", "-i", green, "--top", 2, "--json", path)
+    assert both.stdout == plain.stdout
+    document = json.loads(dovetail("run", classifier, "-b", "CpuRef", "-i", green, "--top", 2, "--json").stdout)
+    assert document == json.loads(path.read_text())
+    (output,) = document["outputs"]
+    assert (output["name"], output["shape"], output["dtype"], output["scores"]) == ("scores", [1, 5], "float32", "logit")
+    assert [one["class"] for one in output["classes"][0]] == [1, 2]
+    assert output["minimum"] == -1
+    assert "20x10 RGB" in document["inputs"]["picture"]

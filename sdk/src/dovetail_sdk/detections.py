@@ -63,6 +63,10 @@ class Detection:
         left, top, right, bottom = (min(max(round(part * side), 0), side) for part, side in zip(self.box, sides, strict=True))
         return left, top, right, bottom
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return {"class": self.number, "label": self.label, "score": self.score, "box": list(self.box)}
+
 
 def find_detector(network: Network) -> Detector | None:
     """Return the detector whose results are outputs of a network; None without, or with several."""
@@ -120,7 +124,7 @@ def detections_table(found: Sequence[Detection], size: tuple[int, int] | None) -
         rows.append((f"{one.score:.3f}", one.label, *(f"{part}" if size is not None else f"{part:.3f}" for part in box)))
     unit = " px" if size is not None else ""
     sides = tuple(f"{side}{unit}" for side in ("left", "top", "right", "bottom"))
-    return table(("score", "label", *sides), rows, right=("score", *sides))
+    return table(("score", "label", *sides), rows, right=("score", *sides), texts=("label",))
 
 
 def picture_size(path: Path) -> tuple[int, int]:

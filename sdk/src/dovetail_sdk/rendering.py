@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -14,11 +14,18 @@ from dovetail.ground.text_tables import count_text as count_text
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
     from rich.table import Table
     from rich.text import Text
 
 PIPE_WIDTH = 200
 """Columns of a table in a file or a pipe, where cut cells would lose what was asked for."""
+
+NARROWEST = 12
+"""Columns that long names are not made narrower than."""
+
+_GAP = 3
+"""Columns between two of a table."""
 
 # The rule under the headings, in ASCII, and nothing else: eight rows of left, fill, divider and
 # right, as rich wants them.
@@ -53,24 +60,97 @@ def show(*tables: Table) -> None:
         click.echo("\n".join(lines).strip("\n") + "\n")
 
 
-def table(columns: Iterable[str], rows: Iterable[Sequence[str | Text]], *, right: Iterable[str] = ()) -> Table:
+def room() -> int:
+    """Return the columns that a table on standard output may have."""
+    return console(sys.stdout).width if sys.stdout.isatty() else PIPE_WIDTH
+
+
+def fits(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> bool:
+    """Say whether a table has room without shortening anything."""
+    return _width_of(_widths([columns, *rows])) <= room()
+
+
+def _widths(lines: Iterable[Sequence[str | Text]]) -> list[int]:
+    from rich.cells import cell_len
+
+    return [max(map(cell_len, map(str, cells))) for cells in zip(*lines, strict=True)]
+
+
+def _width_of(widths: Sequence[int]) -> int:
+    return 2 + sum(widths) + _GAP * (len(widths) - 1)
+
+
+def shortened(text: str, width: int) -> str:
+    """Leave out the beginning of a name that has no room: names differ at their ends."""
+    return cut(text[::-1], width)[::-1]
+
+
+def cut(text: str, width: int) -> str:
+    """Leave out the end of a text that has no room."""
+    from rich.cells import cell_len
+
+    if cell_len(text) <= width:
+        return text
+    kept = text[:width]
+    while kept and cell_len(kept) > width - 3:
+        kept = kept[:-1]
+    return f"{kept}..."[:width] if width >= 3 else "..."[:width]
+
+
+def table(
+    columns: Iterable[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    right: Iterable[str] = (),
+    long: Iterable[str] = (),
+    texts: Iterable[str] = (),
+) -> Table:
     """Build a table.
 
     Args:
         columns: Headings.
         rows: Cells, one per column.
         right: Headings of the columns that are set flush right.
+        long: Headings of the columns of names, which are shortened from the left where there is no
+            room for all of them.
+        texts: Headings of the columns of texts, which are cut at the right then.
     """
     from rich import box
     from rich.table import Table
 
-    numbers = set(right)
+    columns, numbers = list(columns), set(right)
+    justified: list[Literal["left", "right"]] = ["right" if column in numbers else "left" for column in columns]
+    lines = [tuple(columns), *map(tuple, rows)]
+    shorten = {at: shortened for at, column in enumerate(columns) if column in set(long)}
+    shorten |= {at: cut for at, column in enumerate(columns) if column in set(texts)}
+    if shorten:
+        lines = _narrowed(lines, shorten)
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns:
-        result.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
-    for row in rows:
-        result.add_row(*row)
+    for heading, justify in zip(lines[0], justified, strict=True):
+        result.add_column(heading, justify=justify, overflow="fold")
+    for line in lines[1:]:
+        result.add_row(*line)
     return result
+
+
+def _narrowed(
+    lines: Sequence[Sequence[str | Text]], shorten: Mapping[int, Callable[[str, int], str]]
+) -> list[tuple[str | Text, ...]]:
+    """Shorten the texts of some columns, the widest first, until there is room.
+
+    Args:
+        lines: The headings and the rows.
+        shorten: What shortens a text to a width, by number of the column.
+    """
+    widths = _widths(lines)
+    while _width_of(widths) > room():
+        widest = max(shorten, key=lambda at: widths[at])
+        if widths[widest] <= NARROWEST:
+            break
+        widths[widest] -= 1
+    return [
+        tuple(shorten[at](str(cell), widths[at]) if at in shorten else cell for at, cell in enumerate(line)) for line in lines
+    ]
 
 
 def styled(text: str, style: str) -> Text:
@@ -141,9 +221,36 @@ def progress(what: str, total: int) -> Iterator[Any]:
     if not sys.stderr.isatty():
         yield lambda: None
         return
+    with _bar() as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda: bar.advance(task)
+
+
+@contextmanager
+def lines_above_progress(what: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show a progress bar on a terminal; yields the function that prints a line after each step.
+
+    Lines go to standard output: above the bar, where that is a terminal, too.
+    """
+    if not sys.stderr.isatty():
+        yield click.echo
+        return
+    with _bar() as bar:
+        task = bar.add_task(what, total=total)
+
+        def tell(line: str) -> None:
+            if sys.stdout.isatty():
+                bar.console.print(line, soft_wrap=True)
+            else:
+                click.echo(line)
+            bar.advance(task)
+
+        yield tell
+
+
+def _bar() -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console(sys.stderr), transient=True, refresh_per_second=4) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda: bar.advance(task)
+    # Standard output may be a file, which the bar must not take over.
+    return Progress(*columns, console=console(sys.stderr), transient=True, refresh_per_second=4, redirect_stdout=False)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..comparison import Comparison, Row
     from ..options import Placing
 
-_FEEDING = ("inputs", "seed", "mean", "scale", "layout", "channels")
+_FEEDING = ("seed", "mean", "scale", "layout", "channels")
 """Options of `dovetail run` that say what is fed."""
 
 NAME_WIDTH = 56
@@ -40,6 +40,14 @@ NAME_WIDTH = 56
 @click.argument("other", metavar="[B]", required=False, type=click.Path(path_type=Path), callback=model_or_demo)
 @placing_options
 @against_option
+@click.option(
+    "-i",
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="[NAME=]SOURCE",
+    help="A .npy, .npz, .wav or picture file, or 'random', which is the default. Repeatable.",
+)
 @limits_option
 @click.option("--layers", is_flag=True, help="Also compare what each layer computes, and say where they part first.")
 @click.option(

@@ -1,0 +1,363 @@
+"""What `dovetail run` does with what it is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy.typing as npt
+
+import dovetail
+from dovetail import Limits, LoadedNetwork, Network
+
+from .answers import Answers, answers_of, answers_table, class_count, kinds_of_scores, not_finite, outputs_table
+from .detections import Detection, Detector, detections, detections_table, draw, find_detector, picture_size
+from .expecting import Comparison, Expected, Tolerance
+from .feeding import Feeds, InputSpec, feeds_for, input_specs
+from .folders import Lines, ManyFiles, Outcome, Stack, Tally, find_many, run_each
+from .labels import ClassNames
+from .options import STDOUT, logger, shapes_for, tell_assumed
+from .pictures import PictureSettings
+from .rendering import lines_above_progress, room, show, working
+from .saving import save
+from .statistics import summary_of
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What the command line says; see `dovetail run --help`."""
+
+    model: Path
+    backends: list[str] | None
+    options: dict[str, dict[str, Any]] | None
+    isolate: list[str] | None
+    inputs: tuple[str, ...]
+    output: Path | None
+    shape: dict[str, tuple[int, ...]]
+    threads: int | None
+    limits: Limits | None
+    timeout: float | None
+    labels: Path | None
+    label_offset: int
+    expect: Path | None
+    tolerance: float | None
+    atol: float | None
+    rtol: float | None
+    least: float
+    draw: Path | None
+    rate: int | None
+    top: int | None
+    seed: int
+    mean: tuple[float, ...] | None
+    scale: tuple[float, ...] | None
+    layout: str
+    channels: str
+    guarded: bool
+    json_file: Path | None
+
+    def check(self) -> None:
+        """Refuse what contradicts itself, before anything is loaded.
+
+        Raises:
+            click.UsageError: Something does.
+        """
+        if self.output is not None and self.output.suffix.lower() not in (".npz", ".npy"):
+            raise click.UsageError(f"--output {self.output}: the suffix must be .npz or .npy")
+        if self.draw is not None and self.draw.suffix.lower() != ".png":
+            raise click.UsageError(f"--draw {self.draw}: the suffix must be .png")
+        bounds = {"--tolerance": self.tolerance, "--atol": self.atol, "--rtol": self.rtol}
+        given = [name for name, value in bounds.items() if value is not None]
+        if given and self.expect is None:
+            raise click.UsageError(f"{given[0]} says how far outputs may be from expected ones: name these by --expect FILE")
+        if self.tolerance is not None and len(given) > 1:
+            raise click.UsageError(f"{given[0]} and {given[1]} exclude each other: one is of the output, one of each element")
+
+    @property
+    def bounds(self) -> Tolerance:
+        """How far outputs may be from what is expected."""
+        return Tolerance(self.tolerance, self.atol, self.rtol)
+
+    def says(self, text: str) -> None:
+        """Print a line, unless JSON goes where it would."""
+        if self.json_file != STDOUT:
+            click.echo(text)
+
+    def shows(self, table: Any) -> None:
+        """Print a table, unless JSON goes there."""
+        if self.json_file != STDOUT:
+            show(table)
+
+    def gives(self, document: Mapping[str, Any]) -> None:
+        """Print or write JSON, if it is asked for."""
+        text = json.dumps(document, indent=2)
+        if self.json_file == STDOUT:
+            click.echo(text)
+        elif self.json_file is not None:
+            self.json_file.write_text(text + "\n", encoding="utf-8")
+
+
+def perform(request: Request) -> bool:
+    """Load the network and run it; return whether all files ran and all outputs are as expected.
+
+    Raises:
+        DovetailError: The network cannot be loaded or run.
+        click.ClickException: What was given does not fit it.
+    """
+    request.check()
+    network = dovetail.parse(request.model, limits=request.limits)
+    detector = find_detector(network)
+    if request.draw is not None and detector is None:
+        raise click.UsageError("--draw: no outputs of the network are those of a dovetail.DetectionPostProcess")
+    names = ClassNames(network, detector, request.labels, request.label_offset)
+    shapes = shapes_for(network, request.shape)
+    load = partial(
+        dovetail.load,
+        network,
+        request.backends,
+        threads=request.threads,
+        shapes=shapes or None,
+        options=request.options,
+        limits=request.limits,
+        isolate=request.isolate,
+    )
+    with working(f"loading {request.model.name}") as told:
+        loaded = load(progress=told)
+    with loaded:
+        specs = input_specs(loaded.inputs, shapes, network.meanings)
+        many = find_many(specs, request.inputs)
+        run = _Run(request, network, loaded, detector, names, specs, load)
+        return run.one() if many is None else run.each(many)
+
+
+class _Run:
+    """A loaded network, and what is known of it.
+
+    Args:
+        request: What is asked for.
+        network: The network.
+        loaded: The same, loaded.
+        detector: The detector that it ends with.
+        names: Of its classes.
+        specs: Its inputs.
+        load: Loads it again, in another runtime.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        network: Network,
+        loaded: LoadedNetwork,
+        detector: Detector | None,
+        names: ClassNames,
+        specs: Sequence[InputSpec],
+        load: Callable[..., LoadedNetwork],
+    ) -> None:
+        self._request, self._network, self._loaded = request, network, loaded
+        self._detector, self._names, self._specs, self._load = detector, names, specs, load
+        self._kinds = kinds_of_scores(network)
+        self._expected = None
+        if request.expect is not None:
+            self._expected = Expected.read(request.expect, loaded.outputs, [spec.name for spec in specs])
+        if request.output is not None and request.output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
+            raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
+        # Trouble with labels is better told before a long run, if the sizes are known by then.
+        shapes = {spec.name: (1, *spec.shape[1:]) if spec.shape else () for spec in loaded.outputs}
+        if not any(isinstance(size, str) for shape in shapes.values() for size in shape):
+            names.of({name: tuple(map(int, shape)) for name, shape in shapes.items()})
+
+    def _feed(self, texts: Sequence[str]) -> Feeds:
+        request = self._request
+        settings = PictureSettings(request.mean, request.scale, request.layout, request.channels)
+        return feeds_for(self._specs, texts, settings, request.seed, request.rate)
+
+    def _run(self, arrays: Arrays) -> Arrays:
+        return self._loaded.run(arrays, timeout=self._request.timeout)
+
+    def _labels(self, results: Arrays) -> dict[str, tuple[str, ...]]:
+        return self._names.of({name: array.shape for name, array in results.items()})
+
+    def _answers(self, results: Arrays, labels: Mapping[str, Sequence[str]], top: int) -> list[Answers]:
+        without = self._detector.outputs if self._detector is not None else ()
+        return answers_of(self._loaded, results, self._kinds, labels, top, without)
+
+    def _detections(self, results: Arrays, labels: Mapping[str, Sequence[str]]) -> list[Detection] | None:
+        if self._detector is None:
+            return None
+        return detections(self._detector, results, labels.get(self._detector.classes, ()), self._request.least)
+
+    def _compared(self, results: Arrays) -> Comparison | None:
+        if self._expected is None:
+            return None
+        return self._expected.compare(self._loaded.outputs, results, self._network, self._request.bounds)
+
+    def _tell_notes(self) -> None:
+        for note in self._names.notes:
+            logger.info("note: %s", note)
+
+    # -- one run -----------------------------------------------------------------------------------
+
+    def one(self) -> bool:
+        """Run once and show all of it."""
+        request = self._request
+        feeds = self._feed(request.inputs)
+        picture = next(iter(feeds.pictures.values())) if len(feeds.pictures) == 1 else None
+        if request.draw is not None and picture is None:
+            raise click.UsageError("--draw needs one picture among the inputs")
+        tell_assumed(feeds.assumed)
+        for name, note in feeds.notes.items():
+            request.says(f"{name} <- {note}")
+        with working(f"running {request.model.name}"):
+            results = self._run(feeds.arrays)
+        labels = self._labels(results)
+        self._tell_notes()
+        answers = self._answers(results, labels, 5 if request.top is None else request.top)
+        found = self._detections(results, labels)
+        dtypes = {spec.name: spec.dtype.label for spec in self._loaded.outputs}
+        request.shows(outputs_table(results, dtypes))
+        for line in not_finite(results, dtypes):
+            request.says(line)
+        for one in answers:
+            request.shows(answers_table(one))
+        if found is not None:
+            self._show_detections(found, picture)
+        if request.output is not None:
+            save(request.output, results)
+            request.says(f"written to {request.output}")
+        compared = self._compared(results)
+        self._show_comparison(compared)
+        if request.guarded:
+            self._guarded(feeds.arrays, results)
+        request.gives(
+            {"model": str(request.model), "inputs": feeds.notes}
+            | {"outputs": [_output(name, array, dtypes[name], answers) for name, array in results.items()]}
+            | ({} if found is None else {"detections": [one.as_dict() for one in found]})
+            | ({} if compared is None else {"expected": compared.as_dict()})
+        )
+        return compared is None or not compared.beyond
+
+    def _show_detections(self, found: Sequence[Detection], picture: Path | None) -> None:
+        request = self._request
+        if found:
+            request.shows(detections_table(found, None if picture is None else picture_size(picture)))
+        else:
+            request.says(f"nothing was detected with a score of {request.least:g} or more")
+        if request.draw is not None and picture is not None:
+            draw(picture, found, request.draw)
+            request.says(f"drawn to {request.draw}")
+
+    def _show_comparison(self, compared: Comparison | None) -> None:
+        if compared is not None:
+            self._request.shows(compared.table())
+            for line in compared.sentences:
+                self._request.says(line)
+
+    def _guarded(self, feeds: Arrays, expected: Arrays) -> None:
+        """Run between inaccessible pages, on either side.
+
+        A kernel that touches one ends the process, after a sentence about it.
+
+        Raises:
+            ClickException: An output changes with what lies in memory that nobody wrote.
+        """
+        from dovetail import Guard, Runtime
+
+        results = []
+        for guard in (Guard("end", 0xFF), Guard("start", 0x5A)):
+            with Runtime(guard=guard) as runtime, self._load(runtime=runtime) as loaded:
+                results.append(loaded.run(feeds, timeout=self._request.timeout))
+        for name in expected:
+            if results[0][name].tobytes() != results[1][name].tobytes():
+                raise click.ClickException(f"guarded: output {name!r} changes with what lies in memory that nobody wrote")
+            if results[0][name].tobytes() != expected[name].tobytes():
+                self._request.says(f"guarded: output {name!r} has other bits than in the plain run")
+        self._request.says("guarded: no kernel left its tensors")
+
+    # -- many files --------------------------------------------------------------------------------
+
+    def each(self, many: ManyFiles) -> bool:
+        """Run on each file, with a line for each, and sum up."""
+        request = self._request
+        for option, is_given in (("--draw", request.draw is not None), ("--guarded", request.guarded)):
+            if is_given:
+                raise click.UsageError(f"{option} takes one input, but there are {len(many.files)} files: name one of them")
+        stack = Stack() if request.output is not None or self._expected is not None else None
+        lines = Lines(many.files, self._kind(), room())
+        if lines.heading:
+            request.says(lines.heading)
+        is_first = True
+
+        def feed(texts: Sequence[str]) -> Feeds:
+            nonlocal is_first
+            feeds = self._feed(texts)
+            if is_first:
+                tell_assumed(feeds.assumed)
+            is_first = False
+            return feeds
+
+        def understand(outcome: Outcome, results: Arrays) -> None:
+            labels = self._labels(results)
+            outcome.answers = self._answers(results, labels, 1 if request.top is None else request.top)
+            outcome.detections = self._detections(results, labels)
+            if stack is not None:
+                stack.add(outcome.path, results)
+
+        with self._lines(len(many.files)) as tell:
+            tally = run_each(many, feed, self._run, understand, lambda outcome: tell("\n".join(lines.of(outcome))))
+        self._tell_notes()
+        compared = self._finish(tally, stack)
+        request.gives(
+            {"model": str(request.model), **tally.as_dict()} | ({} if compared is None else {"expected": compared.as_dict()})
+        )
+        return not tally.failed and (compared is None or not compared.beyond)
+
+    def _lines(self, count: int) -> AbstractContextManager[Callable[[str], None]]:
+        if self._request.json_file == STDOUT:
+            return nullcontext(lambda line: None)
+        return lines_above_progress(f"running {self._request.model.name}", count)
+
+    def _kind(self) -> str:
+        """Return what the scores of the first output are that has classes; empty without any."""
+        if self._detector is not None or self._request.top == 0:
+            return ""
+        for spec in self._loaded.outputs:
+            sizes = [size for size in spec.shape[1:] if isinstance(size, int)]
+            if len(sizes) == len(spec.shape) - 1 and class_count((1, *sizes)) is not None:
+                return self._kinds.get(spec.name, "")
+        return ""
+
+    def _finish(self, tally: Tally, stack: Stack | None) -> Comparison | None:
+        """Sum up, write and compare the outputs of all files that ran."""
+        request = self._request
+        for line in tally.sentences:
+            request.says(line)
+        if stack is None or not stack.files:
+            return None
+        if request.output is not None:
+            save(request.output, stack.stacked() if request.output.suffix.lower() == ".npy" else stack.with_files())
+            request.says(f"written to {request.output}")
+        compared = self._compared(stack.stacked())
+        self._show_comparison(compared)
+        return compared
+
+
+def _output(name: str, array: npt.NDArray[Any], dtype: str, answers: Sequence[Answers]) -> dict[str, Any]:
+    """Describe an output for JSON."""
+    summary = summary_of(array, bfloat16=dtype == "bfloat16")
+    document: dict[str, Any] = {
+        "name": name,
+        "shape": list(array.shape),
+        "dtype": dtype,
+        "minimum": summary.minimum,
+        "mean": summary.mean,
+        "maximum": summary.maximum,
+        "not_finite": summary.not_finite,
+    }
+    return document | next((one.as_dict() for one in answers if one.output == name), {})
