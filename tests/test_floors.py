@@ -44,6 +44,7 @@ PUBLIC = (
     "dovetail.ground.logs",
     "dovetail.ground.making",
     "dovetail.ground.offers",
+    "dovetail.ground.outside_translations",
     "dovetail.ground.pieces",
     "dovetail.ground.progress",
     "dovetail.ground.records",

@@ -9,8 +9,7 @@ from onnx import TensorProto, helper
 import dovetail
 from dovetail import BackendId, IBackend, IWorkloadFactory, Support
 from dovetail.ground.offers import Offers
-from dovetail_onnx import parse, registry
-from dovetail_onnx.operators import HOME
+from dovetail_onnx import own_operators, parse
 
 MODULE = '''
 from dovetail import Descriptor
@@ -36,7 +35,7 @@ class Stubborn(Paired, kind="acme.Stubborn"):
         return [inputs[0].with_shape((rows // 2, columns * 2))]
 
 
-@operator("Paired", "Stubborn", domain="com.acme")
+@operator("com.acme", "Paired", "Stubborn")
 def paired(node):
     if node.integer("partners", 2) != 2:
         raise Unsupported("only two can be joined", attribute="partners")
@@ -70,10 +69,8 @@ class Acme(IBackend):
 @pytest.fixture
 def offered(tmp_path, monkeypatch):
     """Install a package, as pip would, that translates the domain com.acme by the module's text."""
-    for name in HOME:  # what the copy below registers would be lost with it
-        registry.find("", name, 1)
-    monkeypatch.setattr(registry, "_TABLE", {key: list(entries) for key, entries in registry._TABLE.items()})
-    monkeypatch.setattr(registry, "_offers", Offers(registry.GROUP))
+    monkeypatch.setattr(own_operators, "_TABLE", dict(own_operators._TABLE))
+    monkeypatch.setattr(own_operators, "_offers", Offers(own_operators.GROUP))
     monkeypatch.syspath_prepend(tmp_path)
     info = tmp_path / "dovetail_acme-1.0.dist-info"
     info.mkdir()
@@ -134,7 +131,7 @@ def test_what_a_translation_refuses_is_listed(offered):
 
 
 def test_a_package_that_cannot_be_imported_is_named(offered):
-    offered("import a_module_that_is_not_there\n")
+    offered(MODULE + "import a_module_that_is_not_there\n")  # what it registered before does not stay
     with pytest.raises(dovetail.UnsupportedModelError, match=r"dovetail-acme 1\.0 offers .* cannot be imported"):
         parse(model("Paired"))
     offered(MODULE)

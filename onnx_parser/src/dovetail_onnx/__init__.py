@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .node import Node
+from .own_operators import RegisteredOperator, operator
 from .parser import OnnxParser, parse
-from .registry import operator
+from .tensors import Tensor
 from .unsupported import Unsupported
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ __all__ = [
     "ExportedModel",
     "Node",
     "OnnxParser",
+    "RegisteredOperator",
+    "Tensor",
     "Unsupported",
     "export",
     "export_network",

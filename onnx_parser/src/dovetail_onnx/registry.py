@@ -1,29 +1,14 @@
-"""The table of operators: which function translates which operator from which operator set on.
-
-A package from outside adds translations for a domain of its own, or of somebody else's. It
-registers them by `operator`, in a module that it offers as an entry point of the group
-`dovetail.onnx_operators`, named after the domain. The module is imported when a model uses the
-domain.
-"""
+"""The table of dovetail's own translations: which function is right from which operator set on."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
 
-from dovetail.graph.layer import OutputSlot
-from dovetail.ground.offers import OfferError, Offers
 from dovetail.ground.records import NamedTuple
 
 from .operators import HOME
-from .unsupported import Unsupported
-
-if TYPE_CHECKING:
-    from .node import Node
-
-Result: TypeAlias = "OutputSlot | Sequence[OutputSlot | None]"
-Translator: TypeAlias = "Callable[[Node], Result]"
+from .own_operators import OwnOperator, Translator, find_own
 
 NEWEST_OPSET = 28
 """Newest operator set of ai.onnx whose changes were read.
@@ -46,20 +31,16 @@ class Operator(NamedTuple):
     ignored: frozenset[str]
 
 
-GROUP = "dovetail.onnx_operators"
-"""Entry points that name a module which registers the operators of a domain."""
-
-_TABLE: dict[tuple[str, str], list[Operator]] = {}
-_offers = Offers(GROUP)
+_TABLE: dict[str, list[Operator]] = {}
 _imported: set[str] = set()
 
 
-def operator(*names: str, since: int = 1, domain: str = "", ignored: Sequence[str] = ()) -> Callable[[Translator], Translator]:
-    """Register a function for operators of these names from operator set `since` on."""
+def builtin(*names: str, since: int = 1, ignored: Sequence[str] = ()) -> Callable[[Translator], Translator]:
+    """Register a function of this package for operators of ONNX from operator set `since` on."""
 
     def register(function: Translator) -> Translator:
         for name in names:
-            versions = _TABLE.setdefault((domain, name), [])
+            versions = _TABLE.setdefault(name, [])
             versions.append(Operator(since, function, frozenset(ignored)))
             versions.sort(key=lambda entry: entry.since)
         return function
@@ -67,25 +48,25 @@ def operator(*names: str, since: int = 1, domain: str = "", ignored: Sequence[st
     return register
 
 
-def find(domain: str, name: str, opset: int) -> Operator | None:
-    """Return the translation that fits an operator set, if there is one.
+def find(domain: str, name: str, opset: int) -> Operator | OwnOperator | None:
+    """Return the translation that fits an operator set, if there is one; that of others first.
 
     Raises:
         Unsupported: A package offers translations for the domain, but they cannot be imported.
     """
-    if not domain:
-        _import_family(name)
-    else:
-        _import_translations(domain)
-    for entry in reversed(_TABLE.get((domain, name), ())):
+    own = find_own(domain, name, opset)
+    if own is not None or domain:
+        return own
+    _import_family(name)
+    for entry in reversed(_TABLE.get(name, ())):
         if entry.since <= opset:
             return entry
     return None
 
 
 def is_known(domain: str, name: str) -> bool:
-    """Tell whether some operator set of this operator is translated."""
-    return (domain, name) in _TABLE or (not domain and name in HOME)
+    """Tell whether some operator set of this operator is translated by dovetail."""
+    return not domain and name in HOME
 
 
 def _import_family(name: str) -> None:
@@ -94,11 +75,3 @@ def _import_family(name: str) -> None:
     if family is not None and family not in _imported:
         import_module(f".operators.{family}", __package__)
         _imported.add(family)
-
-
-def _import_translations(domain: str) -> None:
-    """Import what packages offer for a domain."""
-    try:
-        _offers.take(domain)
-    except OfferError as error:
-        raise Unsupported(str(error)) from error.__cause__

@@ -21,10 +21,11 @@ from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, Spar
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
 from .ordering import sorted_nodes
-from .registry import NEWEST_OPSET, find, is_known
+from .own_operators import OwnOperator, first_of_own
+from .registry import NEWEST_OPSET, Operator, find, is_known
 from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_domain
 from .tensors import CODES, MAX_AXES, dtype_of_code, read_sparse, read_tensor
-from .unsupported import Entry, Unsupported, report
+from .unsupported import Entry, Unsupported, Untranslated, report
 from .wire import WireError
 
 
@@ -55,6 +56,7 @@ class _Translation:
         self._opsets = imported(model.opset_import) or {"": 1}
         self._functions = {function_key(f.domain, f.name, f.overload): f for f in model.functions}
         self._unsupported: list[Entry] = []
+        self._untranslated: tuple[str, str] | None = None
         self._reserved = {entry.name for entry in (*model.graph.input, *model.graph.output)}
 
     def run(self) -> Network:
@@ -70,7 +72,7 @@ class _Translation:
         self._translate_nodes(self._graph.node, scope)
         self._add_outputs(scope)
         if self._unsupported:
-            raise report(self._unsupported, self._origin)
+            raise report(self._unsupported, self._origin, self._untranslated)
         return self._network
 
     @cached_property
@@ -192,6 +194,8 @@ class _Translation:
                 results = self._translate_node(proto, domain, opset, label, scope)
             except Unsupported as problem:
                 self._note(proto.op_type, domain, opset, label, problem.reason, problem.attribute)
+                if isinstance(problem, Untranslated):
+                    self._untranslated = self._untranslated or (domain, proto.op_type)
                 results = None
             except GraphError as error:
                 error.details.setdefault("node", label)
@@ -238,19 +242,26 @@ class _Translation:
             return None
         node = Node(proto, opset, label, slots, attributes, self._network, self._inference, self._making, self._external)
         before = len(self._network)
-        self._network.note_reader(known.translate, of=__package__)
-        results = known.translate(node)
-        node.ignore(*known.ignored)
+        listed = self._translated(known, node)
         unread = node.unread()
         if unread:
             raise Unsupported(f"attribute {unread[0]!r} is not known", attribute=unread[0])
         self._attribute_sources(before, label)
-        listed = [results] if isinstance(results, OutputSlot) else list(results)
         for index in range(len(node.outputs)):
             if node.wants(index) and (index >= len(listed) or listed[index] is None):
                 formal = _output_name(proto, opset, domain, index)
                 raise Unsupported(f"output {index} ({formal or proto.output[index]}) is not there", attribute=formal)
         return listed
+
+    def _translated(self, known: Operator | OwnOperator, node: Node) -> Sequence[OutputSlot | None]:
+        if isinstance(known, OwnOperator):
+            from .own_calls import call_own  # most models have no such operator
+
+            self._network.is_read_with_others = True
+            return call_own(known, node)
+        results = known.translate(node)
+        node.ignore(*known.ignored)
+        return [results] if isinstance(results, OutputSlot) else list(results)
 
     def _attribute_sources(self, before: int, label: str) -> None:
         """Name the node in every layer that it became; profile and errors use the model's names."""
@@ -279,8 +290,11 @@ class _Translation:
         if function is None:
             if missing and is_function(proto.op_type, opset, domain):
                 return None
+            first = first_of_own(domain, proto.op_type)
+            if first is not None:
+                raise Untranslated(f"its translation is registered from operator set {first} on")
             unknown = schema_of(proto.op_type, opset, domain) is None
-            raise Unsupported("ONNX has no such operator" if unknown else "dovetail has no translation of it")
+            raise Untranslated("ONNX has no such operator" if unknown else "dovetail has no translation of it")
         # Some bodies of ONNX's own do not say which operator set they mean: it is the model's.
         opsets = dict(scope.opsets) | imported(function.opset_import)
         bound = bound_attributes(function, attributes, schema_of(proto.op_type, opset, domain))

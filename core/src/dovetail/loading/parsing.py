@@ -101,7 +101,7 @@ class ModelSource:
 
         Raises:
             ModelError: One of its files is not there any more, or was changed since
-                (`MODEL_NOT_FOUND`).
+                (`MODEL_NOT_FOUND`), or others translate its operators now (`OPERATOR_FAILED`).
         """
         for file, stamp in self.stamps.items():
             if not self.is_unchanged({file: stamp}):
@@ -114,7 +114,15 @@ class ModelSource:
                     path=file,
                 )
         with limited(self._limits, joining=True):
-            return parse(self.place)
+            network = parse(self.place)
+        if self.is_read_alone and network.is_read_with_others:
+            raise ModelError(
+                f"an operator of {self._path!r} is translated by a function that was registered after the model was loaded",
+                code=ErrorCode.OPERATOR_FAILED,
+                hint="load the model again to have it read by that function, or unregister it",
+                path=self.place,
+            )
+        return network
 
     def hold(self) -> None:
         """Hold its files, so that `parse_again` reads them even if others took their places."""

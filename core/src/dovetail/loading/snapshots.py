@@ -2,9 +2,11 @@
 
 A plan is known by everything that decided it: the model file (its path, inode, size and times), the
 files of the parser, of the core and of the backends, the machine, the backends, options and threads
-that were asked for. These facts stand in the snapshot's name by their checksum, and in the file
-itself. The other files of a model are compared when its snapshot is found. What cannot be known so,
-such as a backend that is an object of the caller's, is not kept.
+that were asked for, and the names of the operators that others translate for the parser. These
+facts stand in the snapshot's name by their checksum, and in the file itself. The other files of a
+model are compared when its snapshot is found. What cannot be known so, such as a backend that is an
+object of the caller's, is not kept, and neither is a network that was read with the code of others:
+so the names of what they translate are enough.
 
 Plans are kept in the folder `plans` of the cache folder, like byte code beside modules: believed if
 nobody but root and the user could have written them, and dropped, oldest first, beyond a number of
@@ -17,7 +19,7 @@ import os
 import sys
 import time
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from types import NoneType
@@ -33,6 +35,7 @@ from ..ground.errors import DovetailError, LimitError, OptionError
 from ..ground.host_exceptions import is_of_host
 from ..ground.kept_files import KeptFiles
 from ..ground.logs import Log
+from ..ground.outside_translations import translations_of
 from ..optimizer import NetworkSource
 from ..optimizer.candidates import resolve
 from ..optimizer.policy import FirstWilling
@@ -81,8 +84,9 @@ def snapshots_of(source: ModelSource, request: CompileRequest, threads: int | No
     installed = _installed(tuple(modules))
     if installed is None:
         return None
-    facts = repr((source.place, stamp, asked, min(threads or most, most), installed, _tuned()))
-    return ModelSnapshots(source, request, facts)
+    translations, translated = translations_of(modules[0])
+    facts = repr((source.place, stamp, asked, min(threads or most, most), installed, translated, _tuned()))
+    return ModelSnapshots(source, request, facts, lambda: translations_of(modules[0])[0] == translations)
 
 
 class ModelSnapshots:
@@ -92,12 +96,14 @@ class ModelSnapshots:
         source: The file.
         request: What is asked.
         facts: All that decides a plan but sizes.
+        is_current: Tells whether the file would still be read as when these facts were gathered.
     """
 
-    def __init__(self, source: ModelSource, request: CompileRequest, facts: str) -> None:
+    def __init__(self, source: ModelSource, request: CompileRequest, facts: str, is_current: Callable[[], bool]) -> None:
         self._source = source
         self._request = request
         self._facts = facts
+        self._is_current = is_current
         self._began = time.time_ns()
         self._largest = _LARGEST
         self._ready: Snapshot | None = None
@@ -191,7 +197,7 @@ class ModelSnapshots:
     def _write(self, symbols: Mapping[str, int] | None, facts: NetworkFacts, *plan: Any) -> None:
         if not self._source.is_read_alone or not all(_is_settled(stamp, self._began) for stamp in facts.files.values()):
             return
-        if not self._source.is_unchanged(facts.files):
+        if not (self._is_current() and self._source.is_unchanged(facts.files)):
             return
         try:
             content = written(self._facts, facts, symbols or {}, *plan, largest=self._largest)

@@ -12,7 +12,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ActivationFunction
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 _BFLOAT16_MAX = float.fromhex("0x1.fep127")
@@ -41,13 +41,13 @@ _PARAMETRIC: dict[str, tuple[ActivationFunction, _Parameter, _Parameter | None]]
 }
 
 
-@operator(*_PLAIN, ignored=["consumed_inputs"])
+@builtin(*_PLAIN, ignored=["consumed_inputs"])
 def plain(node: Node) -> OutputSlot:
     """Translate an activation without parameters."""
     return node.network.activation(node.input(0), _PLAIN[node.op], name=node.label())
 
 
-@operator(*_PARAMETRIC, ignored=["consumed_inputs"])
+@builtin(*_PARAMETRIC, ignored=["consumed_inputs"])
 def parametric(node: Node) -> OutputSlot:
     """Translate an activation with alpha, or alpha and beta."""
     function, first, second = _PARAMETRIC[node.op]
@@ -55,20 +55,20 @@ def parametric(node: Node) -> OutputSlot:
     return node.network.activation(node.input(0), function, node.floating(*first), beta, name=node.label())
 
 
-@operator("Gelu")
+@builtin("Gelu")
 def gelu(node: Node) -> OutputSlot:
     """Translate Gelu, exact or by tanh."""
     tanh = node.choice("approximate", "none", ["none", "tanh"]) == "tanh"
     return node.network.gelu(node.input(0), approximate=tanh, name=node.label())
 
 
-@operator("PRelu", since=7)
+@builtin("PRelu", since=7)
 def prelu(node: Node) -> OutputSlot:
     """Translate PRelu, whose slope broadcasts to the input."""
     return node.network.prelu(node.input(0), node.input(1), name=node.label())
 
 
-@operator("PRelu", ignored=["consumed_inputs"])
+@builtin("PRelu", ignored=["consumed_inputs"])
 def prelu_1(node: Node) -> OutputSlot:
     """Translate PRelu whose slope is one per channel."""
     x, slope = node.input(0), node.input(1)
@@ -80,7 +80,7 @@ def prelu_1(node: Node) -> OutputSlot:
     return node.network.prelu(x, slope, name=node.label())
 
 
-@operator("Clip", since=11)
+@builtin("Clip", since=11)
 def clip(node: Node) -> OutputSlot:
     """Translate Clip; constant bounds of floats make it an activation.
 
@@ -102,7 +102,7 @@ def clip(node: Node) -> OutputSlot:
     return x if slots[1] is None else node.network.minimum(x, slots[1], name=node.label())
 
 
-@operator("Clip", ignored=["consumed_inputs"])
+@builtin("Clip", ignored=["consumed_inputs"])
 def clip_1(node: Node) -> OutputSlot:
     """Translate Clip whose bounds are attributes."""
     return _bounded(node, node.floating("min", -_FLOAT32_MAX), node.floating("max", _FLOAT32_MAX))
@@ -118,13 +118,13 @@ def _bounded(node: Node, minimum: float, maximum: float) -> OutputSlot:
     return node.network.activation(x, ActivationFunction.BOUNDED_RELU, maximum, minimum, name=node.label())
 
 
-@operator("Softmax", "LogSoftmax", since=13)
+@builtin("Softmax", "LogSoftmax", since=13)
 def softmax(node: Node) -> OutputSlot:
     """Translate softmax along one axis."""
     return _softmax(node, node.input(0), node.integer("axis", -1), node.label())
 
 
-@operator("Softmax", "LogSoftmax")
+@builtin("Softmax", "LogSoftmax")
 def softmax_1(node: Node) -> OutputSlot:
     """Translate softmax over all axes from `axis` on: the input counts as a matrix."""
     return _over_matrix(node, _softmax)
@@ -135,13 +135,13 @@ def _softmax(node: Node, x: OutputSlot, axis: int, name: str) -> OutputSlot:
     return build(x, axis, name=name)
 
 
-@operator("Hardmax", since=13)
+@builtin("Hardmax", since=13)
 def hardmax(node: Node) -> OutputSlot:
     """Translate Hardmax: one at the first largest element along an axis, zero elsewhere."""
     return _hardmax(node, node.input(0), node.integer("axis", -1), node.label())
 
 
-@operator("Hardmax")
+@builtin("Hardmax")
 def hardmax_1(node: Node) -> OutputSlot:
     """Translate Hardmax over all axes from `axis` on."""
     return _over_matrix(node, _hardmax)

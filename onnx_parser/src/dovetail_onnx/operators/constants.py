@@ -8,12 +8,12 @@ from dovetail import DType
 from dovetail.graph.layer import OutputSlot
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..tensors import Tensor
 from ..unsupported import Unsupported
 
 
-@operator("Constant")
+@builtin("Constant")
 def constant(node: Node) -> OutputSlot:
     """Translate a constant, in any of the forms of its value."""
     value = _constant_value(node)
@@ -38,7 +38,7 @@ def _constant_value(node: Node) -> Tensor:
     return value
 
 
-@operator("ConstantOfShape")
+@builtin("ConstantOfShape")
 def constant_of_shape(node: Node) -> OutputSlot:
     """Translate a fill."""
     value = node.tensor("value") or Tensor(np.zeros(1, np.float32), DType.FLOAT32)
@@ -51,7 +51,7 @@ def constant_of_shape(node: Node) -> OutputSlot:
     return node.network.fill(node.input(0) if shape is None else shape, number.item(), value.dtype, name=node.label())
 
 
-@operator("Range", ignored=["stash_type"])
+@builtin("Range", ignored=["stash_type"])
 def counting(node: Node) -> OutputSlot:
     """Translate a range of numbers.
 
@@ -64,7 +64,7 @@ def counting(node: Node) -> OutputSlot:
     return net.cast(net.range(wide[0], wide[1], wide[2], name=node.label("float32")), dtype, name=node.label())
 
 
-@operator("EyeLike")
+@builtin("EyeLike")
 def eye_like(node: Node) -> OutputSlot:
     """Translate a matrix of ones on one diagonal: what two triangles leave of a fill."""
     dtype, k = node.dtype_attribute("dtype", node.dtype()), node.integer("k", 0)

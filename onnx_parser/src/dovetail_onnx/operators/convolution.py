@@ -9,12 +9,12 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import AutoPadding, Convolution2d, DepthwiseConvolution2d, TransposeConvolution2d
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 from .windows import Window, as_image, as_sequence, image_label, image_pair, read_window
 
 
-@operator("Conv")
+@builtin("Conv")
 def convolution(node: Node) -> OutputSlot:
     """Translate a convolution; one whose filters see one channel each is a depthwise one."""
     return convolve(node, node.input(0), node.input(1), node.optional(2))
@@ -31,7 +31,7 @@ def convolve(node: Node, x: OutputSlot, weights: OutputSlot, bias: OutputSlot | 
     return _add(node, descriptor, window, x, weights, bias, part)
 
 
-@operator("ConvTranspose")
+@builtin("ConvTranspose")
 def transpose_convolution(node: Node) -> OutputSlot:
     """Translate a transposed convolution."""
     x, weights = node.input(0), node.input(1)

@@ -8,7 +8,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.ground.records import NamedTuple
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 
 
@@ -19,7 +19,7 @@ class _Term(NamedTuple):
     labels: str
 
 
-@operator("Einsum")
+@builtin("Einsum")
 def einsum(node: Node) -> OutputSlot:
     """Translate a sum of products, joining operands one by one.
 

@@ -7,7 +7,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, UnaryOperation
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 
 UNARY = {
@@ -58,13 +58,13 @@ _VARIADIC = {
 }
 
 
-@operator(*UNARY, ignored=["consumed_inputs"])
+@builtin(*UNARY, ignored=["consumed_inputs"])
 def unary(node: Node) -> OutputSlot:
     """Translate a function of one element."""
     return node.network.unary(node.input(0), UNARY[node.op], name=node.label())
 
 
-@operator("IsInf")
+@builtin("IsInf")
 def is_inf(node: Node) -> OutputSlot:
     """Translate IsInf, of both signs or of one."""
     negative, positive = node.flag("detect_negative", True), node.flag("detect_positive", True)
@@ -75,13 +75,13 @@ def is_inf(node: Node) -> OutputSlot:
     return net.unary(x, UnaryOperation.IS_INF if negative and positive else one_sided, name=node.label())
 
 
-@operator(*BINARY, since=7, ignored=["consumed_inputs"])
+@builtin(*BINARY, since=7, ignored=["consumed_inputs"])
 def binary(node: Node) -> OutputSlot:
     """Translate a function of two elements with NumPy's broadcast."""
     return node.network.binary(node.input(0), node.input(1), BINARY[node.op], name=node.label())
 
 
-@operator("Add", "Sub", "Mul", "Div", "Pow", ignored=["consumed_inputs"])
+@builtin("Add", "Sub", "Mul", "Div", "Pow", ignored=["consumed_inputs"])
 def binary_1(node: Node) -> OutputSlot:
     """Translate a function of two elements whose broadcast is asked for by attributes."""
     return node.network.binary(node.input(0), legacy_operand(node), BINARY[node.op], name=node.label())
@@ -102,7 +102,7 @@ def legacy_operand(node: Node) -> OutputSlot:
     return node.network.expand_dims(b, range(own, own + trailing), name=node.label("aligned")) if trailing else b
 
 
-@operator(*_VARIADIC, ignored=["consumed_inputs"])
+@builtin(*_VARIADIC, ignored=["consumed_inputs"])
 def variadic(node: Node) -> OutputSlot:
     """Translate a sum, mean, maximum or minimum of any number of tensors, from left to right."""
     inputs = node.inputs
@@ -118,14 +118,14 @@ def variadic(node: Node) -> OutputSlot:
     return node.network.division(total, node.scalar(len(inputs), total, "count"), name=node.label())
 
 
-@operator("Mod")
+@builtin("Mod")
 def mod(node: Node) -> OutputSlot:
     """Translate the remainder, signed like the divisor or like the dividend."""
     operation = BinaryOperation.FMOD if node.flag("fmod") else BinaryOperation.MOD
     return node.network.binary(node.input(0), node.input(1), operation, name=node.label())
 
 
-@operator("BitShift")
+@builtin("BitShift")
 def bit_shift(node: Node) -> OutputSlot:
     """Translate a shift of bits."""
     left = node.choice("direction", "", ["LEFT", "RIGHT"]) == "LEFT"
@@ -134,25 +134,25 @@ def bit_shift(node: Node) -> OutputSlot:
 
 
 # `saturate` and `round_mode` speak of float8 alone, which is refused by its type.
-@operator("Cast", since=6, ignored=["saturate", "round_mode"])
+@builtin("Cast", since=6, ignored=["saturate", "round_mode"])
 def cast(node: Node) -> OutputSlot:
     """Translate a conversion to a given element type."""
     return node.network.cast(node.input(0), node.dtype_attribute("to"), name=node.label())
 
 
-@operator("CastLike", ignored=["saturate", "round_mode"])
+@builtin("CastLike", ignored=["saturate", "round_mode"])
 def cast_like(node: Node) -> OutputSlot:
     """Translate a conversion to the element type of another tensor."""
     return node.network.cast(node.input(0), node.dtype(1), name=node.label())
 
 
-@operator("Identity", ignored=["consumed_inputs"])
+@builtin("Identity", ignored=["consumed_inputs"])
 def identity(node: Node) -> OutputSlot:
     """Pass the input on; no layer is needed."""
     return node.input(0)
 
 
-@operator("Dropout", ignored=["ratio", "seed", "consumed_inputs", "is_test"])
+@builtin("Dropout", ignored=["ratio", "seed", "consumed_inputs", "is_test"])
 def dropout(node: Node) -> list[OutputSlot]:
     """Pass the input on, as inference does; the mask keeps everything."""
     x = node.input(0)

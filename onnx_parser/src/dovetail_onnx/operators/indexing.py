@@ -9,13 +9,13 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ScatterReduction
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 
 _INDEX_DTYPES = (DType.INT32, DType.INT64)
 
 
-@operator("Slice", since=10)
+@builtin("Slice", since=10)
 def strided_slice(node: Node) -> OutputSlot:
     """Translate a slice; its positions are inputs."""
     known = [node.integers_of(i) for i in range(1, 5)]
@@ -26,7 +26,7 @@ def strided_slice(node: Node) -> OutputSlot:
     return node.network.strided_slice(node.input(0), begin, end, axes=axes, stride=stride, name=node.label())
 
 
-@operator("Slice")
+@builtin("Slice")
 def slice_1(node: Node) -> OutputSlot:
     """Translate a slice whose positions are attributes."""
     axes = node.integers("axes") if node.has("axes") else None
@@ -34,25 +34,25 @@ def slice_1(node: Node) -> OutputSlot:
     return node.network.strided_slice(node.input(0), begin, end, axes=axes, name=node.label())
 
 
-@operator("Gather")
+@builtin("Gather")
 def gather(node: Node) -> OutputSlot:
     """Translate picking slices."""
     return node.network.gather(node.input(0), _indices(node, 1), node.integer("axis", 0), name=node.label())
 
 
-@operator("GatherElements")
+@builtin("GatherElements")
 def gather_elements(node: Node) -> OutputSlot:
     """Translate picking elements along an axis."""
     return node.network.gather_elements(node.input(0), _indices(node, 1), node.integer("axis", 0), name=node.label())
 
 
-@operator("GatherND")
+@builtin("GatherND")
 def gather_nd(node: Node) -> OutputSlot:
     """Translate picking slices by positions over several axes."""
     return node.network.gather_nd(node.input(0), _indices(node, 1), batch_dims=node.integer("batch_dims", 0), name=node.label())
 
 
-@operator("ScatterElements", "Scatter")
+@builtin("ScatterElements", "Scatter")
 def scatter_elements(node: Node) -> OutputSlot:
     """Translate replacing elements along an axis."""
     return node.network.scatter_elements(
@@ -60,14 +60,14 @@ def scatter_elements(node: Node) -> OutputSlot:
     )
 
 
-@operator("ScatterND")
+@builtin("ScatterND")
 def scatter_nd(node: Node) -> OutputSlot:
     """Translate replacing slices by positions over several axes."""
     indices, updates = _indices(node, 1), node.input(2)
     return node.network.scatter_nd(node.input(0), indices, updates, reduction=_reduction(node), name=node.label())
 
 
-@operator("OneHot")
+@builtin("OneHot")
 def one_hot(node: Node) -> OutputSlot:
     """Translate one-hot rows; indices and depth may be of any numeric type."""
     indices = node.input(0)
@@ -79,7 +79,7 @@ def one_hot(node: Node) -> OutputSlot:
     )
 
 
-@operator("Trilu")
+@builtin("Trilu")
 def trilu(node: Node) -> OutputSlot:
     """Translate a triangle of a matrix."""
     k = node.integers_of(1)
@@ -88,7 +88,7 @@ def trilu(node: Node) -> OutputSlot:
     return node.network.trilu(node.input(0), diagonal, upper=upper, name=node.label())
 
 
-@operator("Compress")
+@builtin("Compress")
 def compress(node: Node) -> OutputSlot:
     """Translate picking slices by a mask, which must be constant.
 
@@ -104,7 +104,7 @@ def compress(node: Node) -> OutputSlot:
     return node.network.gather(flat, positions, name=node.label())
 
 
-@operator("ReverseSequence")
+@builtin("ReverseSequence")
 def reverse_sequence(node: Node) -> OutputSlot:
     """Translate reversing the first elements of each sequence.
 

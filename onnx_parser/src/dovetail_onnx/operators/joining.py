@@ -8,24 +8,24 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Pad, PadMode
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 
 _MODES = {"constant": PadMode.CONSTANT, "edge": PadMode.EDGE, "reflect": PadMode.REFLECT, "wrap": PadMode.WRAP}
 
 
-@operator("Concat", since=4)
+@builtin("Concat", since=4)
 def concat(node: Node) -> OutputSlot:
     """Translate a join along an axis."""
     return node.network.concat(node.inputs, node.integer("axis"), name=node.label())
 
 
-@operator("Concat")
+@builtin("Concat")
 def concat_1(node: Node) -> OutputSlot:
     """Translate a join along an axis, by default the second."""
     return node.network.concat(node.inputs, node.integer("axis", 1), name=node.label())
 
 
-@operator("Split", since=2)
+@builtin("Split", since=2)
 def split(node: Node) -> Sequence[OutputSlot]:
     """Translate a partition: sizes are an attribute, an input, or as equal as can be."""
     parts = len(node.outputs)
@@ -37,7 +37,7 @@ def split(node: Node) -> Sequence[OutputSlot]:
     return node.network.split(node.input(0), parts, node.integer("axis", 0), sizes=sizes, name=node.label())
 
 
-@operator("Pad", since=11)
+@builtin("Pad", since=11)
 def pad(node: Node) -> OutputSlot:
     """Translate padding; pads, value and axes are inputs."""
     mode = _MODES[node.choice("mode", "constant", list(_MODES))]
@@ -48,14 +48,14 @@ def pad(node: Node) -> OutputSlot:
     return node.network.add(Pad(mode=mode), node.input(0), node.input(1), node.optional(2), axes, name=node.label()).output
 
 
-@operator("Pad", since=2)
+@builtin("Pad", since=2)
 def pad_2(node: Node) -> OutputSlot:
     """Translate padding whose counts are an attribute."""
     mode = _MODES[node.choice("mode", "constant", list(_MODES))]
     return _padded(node, node.integers("pads"), mode, node.floating("value", 0.0))
 
 
-@operator("Pad")
+@builtin("Pad")
 def pad_1(node: Node) -> OutputSlot:
     """Translate padding of the first operator set."""
     mode = _MODES[node.choice("mode", "constant", list(_MODES))]

@@ -9,20 +9,20 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Dequantize
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..tensors import Tensor
 
 _FOLDED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 """Types whose constants NumPy can transpose and scale here."""
 
 
-@operator("MatMul")
+@builtin("MatMul")
 def matmul(node: Node) -> OutputSlot:
     """Translate a matrix product."""
     return node.network.matmul(node.input(0), node.input(1), name=node.label())
 
 
-@operator("Gemm", ignored=["broadcast"])
+@builtin("Gemm", ignored=["broadcast"])
 def gemm(node: Node) -> OutputSlot:
     """Translate alpha * A * B + beta * C; constant weights make it a fully connected layer."""
     a = node.input(0)

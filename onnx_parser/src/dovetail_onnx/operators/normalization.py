@@ -10,11 +10,11 @@ from dovetail import Constant
 from dovetail.graph.layer import OutputSlot
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 
 
-@operator("BatchNormalization", ignored=["momentum", "is_test", "consumed_inputs"])
+@builtin("BatchNormalization", ignored=["momentum", "is_test", "consumed_inputs"])
 def batch_normalization(node: Node) -> OutputSlot:
     """Translate batch normalization by given statistics."""
     if node.flag("training_mode"):
@@ -35,7 +35,7 @@ def _like(node: Node, parameter: OutputSlot, x: OutputSlot, name: str) -> Output
     return parameter if node.dtype_of(parameter) is dtype else node.network.cast(parameter, dtype, name=name)
 
 
-@operator("InstanceNormalization", ignored=["consumed_inputs"])
+@builtin("InstanceNormalization", ignored=["consumed_inputs"])
 def instance_normalization(node: Node) -> OutputSlot:
     """Translate normalization of each channel of each image."""
     return node.network.instance_normalization(
@@ -44,7 +44,7 @@ def instance_normalization(node: Node) -> OutputSlot:
 
 
 # The stash type is the type that the statistics are made in; backends choose at least float32.
-@operator("GroupNormalization", since=21, ignored=["stash_type"])
+@builtin("GroupNormalization", since=21, ignored=["stash_type"])
 def group_normalization(node: Node) -> OutputSlot:
     """Translate normalization of groups of channels, scaled per channel."""
     return node.network.group_normalization(
@@ -57,7 +57,7 @@ def group_normalization(node: Node) -> OutputSlot:
     )
 
 
-@operator("GroupNormalization", since=18)
+@builtin("GroupNormalization", since=18)
 def group_normalization_18(node: Node) -> OutputSlot:
     """Translate normalization of groups of channels, scaled per group."""
     x, groups = node.input(0), node.integer("num_groups")
@@ -78,7 +78,7 @@ def _repeated(node: Node, index: int, times: int, part: str) -> OutputSlot:
     return net.reshape(net.tile(column, [1, times], name=node.label(f"{part}_tiled")), [-1], name=node.label(part))
 
 
-@operator("LayerNormalization", ignored=["stash_type"])
+@builtin("LayerNormalization", ignored=["stash_type"])
 def layer_normalization(node: Node) -> Sequence[OutputSlot | None]:
     """Translate layer normalization; compute mean and inverse deviation beside it if wanted."""
     x, axis, epsilon = node.input(0), node.integer("axis", -1), node.floating("epsilon", 1e-5)
@@ -95,7 +95,7 @@ def layer_normalization(node: Node) -> Sequence[OutputSlot | None]:
     return [y, mean, net.unary(shifted, "rsqrt", name=node.label("inverse_deviation"))]
 
 
-@operator("RMSNormalization", ignored=["stash_type"])
+@builtin("RMSNormalization", ignored=["stash_type"])
 def rms_normalization(node: Node) -> OutputSlot:
     """Translate normalization by the root mean square."""
     return node.network.layer_normalization(
@@ -108,7 +108,7 @@ def rms_normalization(node: Node) -> OutputSlot:
     )
 
 
-@operator("LpNormalization")
+@builtin("LpNormalization")
 def lp_normalization(node: Node) -> OutputSlot:
     """Translate division by the norm; ONNX gives zeros where the norm is zero."""
     smallest = float(np.finfo(np.float32).tiny)
@@ -117,7 +117,7 @@ def lp_normalization(node: Node) -> OutputSlot:
     )
 
 
-@operator("LRN")
+@builtin("LRN")
 def local_response_normalization(node: Node) -> OutputSlot:
     """Translate normalization by neighbouring channels."""
     return node.network.local_response_normalization(

@@ -6,7 +6,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Pooling2d, PoolingFunction
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from .windows import as_image, as_sequence, image_label, image_pair, read_window
 
 _WINDOWED = {"MaxPool": PoolingFunction.MAX, "AveragePool": PoolingFunction.AVERAGE, "LpPool": PoolingFunction.LP}
@@ -18,7 +18,7 @@ _GLOBAL = {
 
 
 # The storage order is that of the second output, the positions, which is not there.
-@operator(*_WINDOWED, ignored=["storage_order"])
+@builtin(*_WINDOWED, ignored=["storage_order"])
 def pooling(node: Node) -> OutputSlot:
     """Translate pooling by a window."""
     size = node.integers("kernel_shape")
@@ -39,7 +39,7 @@ def pooling(node: Node) -> OutputSlot:
     return as_sequence(node, node.network.add(descriptor, image, name=image_label(node, window.flat)).output, window.flat)
 
 
-@operator(*_GLOBAL)
+@builtin(*_GLOBAL)
 def global_pooling(node: Node) -> OutputSlot:
     """Translate pooling over all of an image."""
     function = _GLOBAL[node.op]

@@ -9,14 +9,14 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, Quantize, UnaryOperation
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 
 _NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 
 
 # `saturate` and `precision` speak of float8, and of how a division is rounded on its way to it.
-@operator("QuantizeLinear", ignored=["saturate"])
+@builtin("QuantizeLinear", ignored=["saturate"])
 def quantize_linear(node: Node) -> OutputSlot:
     """Translate quantization."""
     _refuse_blocks(node)
@@ -30,7 +30,7 @@ def quantize_linear(node: Node) -> OutputSlot:
     return quantized(node, node.input(0), node.input(1), zero_point, dtype, node.integer("axis", 1), "")
 
 
-@operator("DequantizeLinear")
+@builtin("DequantizeLinear")
 def dequantize_linear(node: Node) -> OutputSlot:
     """Translate dequantization."""
     _refuse_blocks(node)

@@ -6,12 +6,12 @@ from dovetail import DType
 from dovetail.graph.layer import OutputSlot
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from .convolution import convolve
 from .quantization import as_float32, column, dequantized, quantized
 
 
-@operator("QLinearMatMul")
+@builtin("QLinearMatMul")
 def qlinear_matmul(node: Node) -> OutputSlot:
     """Translate a product of quantized matrices.
 
@@ -23,7 +23,7 @@ def qlinear_matmul(node: Node) -> OutputSlot:
     return quantized(node, product, node.input(6), node.input(7), node.dtype(7), -1, "")
 
 
-@operator("QLinearConv")
+@builtin("QLinearConv")
 def qlinear_conv(node: Node) -> OutputSlot:
     """Translate a convolution of quantized tensors; the bias is in units of both scales."""
     x_scale, w_scale = node.input(1), node.input(4)
@@ -38,7 +38,7 @@ def qlinear_conv(node: Node) -> OutputSlot:
     return quantized(node, y, node.input(6), node.input(7), node.dtype(7), 1, "")
 
 
-@operator("MatMulInteger")
+@builtin("MatMulInteger")
 def matmul_integer(node: Node) -> OutputSlot:
     """Translate an integer product, in int32."""
     a = _centered(node, 0, 2, DType.INT32, -2, "a")
@@ -46,7 +46,7 @@ def matmul_integer(node: Node) -> OutputSlot:
     return node.network.matmul(a, b, name=node.label())
 
 
-@operator("ConvInteger")
+@builtin("ConvInteger")
 def conv_integer(node: Node) -> OutputSlot:
     """Translate an integer convolution: float64 holds every sum of products of bytes exactly."""
     x = _centered(node, 0, 2, DType.FLOAT64, 1, "x")

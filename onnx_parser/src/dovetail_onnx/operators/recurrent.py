@@ -18,7 +18,7 @@ from dovetail.ground.records import NamedTuple
 from dovetail.layers import GateCoupling, Gru, Lstm, RecurrentFunction, Rnn
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 
 _SUMMED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
@@ -56,7 +56,7 @@ _DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False,
 """Whether each direction goes backward."""
 
 
-@operator("RNN", since=7)
+@builtin("RNN", since=7)
 def rnn(node: Node) -> list[OutputSlot | None]:
     """Translate Elman's recurrent layers."""
     common, functions = _common(node), _functions(node, ("hidden",), ("Tanh",))
@@ -70,7 +70,7 @@ def rnn(node: Node) -> list[OutputSlot | None]:
     return _outputs(node, make)
 
 
-@operator("GRU", since=7)
+@builtin("GRU", since=7)
 def gru(node: Node) -> list[OutputSlot | None]:
     """Translate gated recurrent units."""
     common, functions = _common(node), _functions(node, ("gate", "hidden"), ("Sigmoid", "Tanh"))
@@ -85,7 +85,7 @@ def gru(node: Node) -> list[OutputSlot | None]:
     return _outputs(node, make)
 
 
-@operator("LSTM", since=7)
+@builtin("LSTM", since=7)
 def lstm(node: Node) -> list[OutputSlot | None]:
     """Translate long short-term memory."""
     common = _common(node)

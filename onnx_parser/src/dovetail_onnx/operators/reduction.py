@@ -6,7 +6,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ArgFunction, ReduceFunction
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 
 REDUCTIONS = {
     "ReduceSum": ReduceFunction.SUM,
@@ -23,7 +23,7 @@ REDUCTIONS = {
 """Reductions, by operator."""
 
 
-@operator(*REDUCTIONS)
+@builtin(*REDUCTIONS)
 def reduction(node: Node) -> OutputSlot:
     """Translate a reduction, its axes an attribute or an input."""
     axes, none_of_none = node.axes_or_slot("axes", 1), node.flag("noop_with_empty_axes")
@@ -39,7 +39,7 @@ def reduction(node: Node) -> OutputSlot:
     )
 
 
-@operator("ArgMax", "ArgMin")
+@builtin("ArgMax", "ArgMin")
 def arg_extreme(node: Node) -> OutputSlot:
     """Translate the position of an extreme."""
     return node.network.arg_min_max(
@@ -52,7 +52,7 @@ def arg_extreme(node: Node) -> OutputSlot:
     )
 
 
-@operator("CumSum")
+@builtin("CumSum")
 def cumulative_sum(node: Node) -> OutputSlot:
     """Translate a running sum."""
     axis = node.integers_of(1)
@@ -65,7 +65,7 @@ def cumulative_sum(node: Node) -> OutputSlot:
     )
 
 
-@operator("TopK", since=10, ignored=["sorted"])
+@builtin("TopK", since=10, ignored=["sorted"])
 def top_k(node: Node) -> tuple[OutputSlot, OutputSlot]:
     """Translate the k best; where any order would do they come best first."""
     known, largest = node.integers_of(1), node.flag("largest", True)
@@ -73,7 +73,7 @@ def top_k(node: Node) -> tuple[OutputSlot, OutputSlot]:
     return node.network.top_k(node.input(0), k, node.integer("axis", -1), largest=largest, name=node.label())
 
 
-@operator("TopK")
+@builtin("TopK")
 def top_k_1(node: Node) -> tuple[OutputSlot, OutputSlot]:
     """Translate the k largest, k an attribute."""
     return node.network.top_k(node.input(0), node.integer("k"), node.integer("axis", -1), name=node.label())

@@ -8,11 +8,11 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import ReduceFunction
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 from ..unsupported import Unsupported
 
 
-@operator("Reshape", since=5)
+@builtin("Reshape", since=5)
 def reshape(node: Node) -> OutputSlot:
     """Translate a reshape to a shape given as an input."""
     shape = node.integers_of(1)
@@ -20,39 +20,39 @@ def reshape(node: Node) -> OutputSlot:
     return node.network.reshape(node.input(0), node.input(1) if shape is None else shape, zero_copies=copies, name=node.label())
 
 
-@operator("Reshape", ignored=["consumed_inputs"])
+@builtin("Reshape", ignored=["consumed_inputs"])
 def reshape_1(node: Node) -> OutputSlot:
     """Translate a reshape to a shape given as an attribute."""
     return node.network.reshape(node.input(0), node.integers("shape"), zero_copies=True, name=node.label())
 
 
-@operator("Shape")
+@builtin("Shape")
 def shape(node: Node) -> OutputSlot:
     """Translate the sizes of a tensor."""
     end = node.integer("end") if node.has("end") else None
     return node.network.shape_of(node.input(0), node.integer("start", 0), end, name=node.label())
 
 
-@operator("Size")
+@builtin("Size")
 def size(node: Node) -> OutputSlot:
     """Translate the number of elements: the product of the sizes."""
     sizes = node.network.shape_of(node.input(0), name=node.label("shape"))
     return node.network.reduce(sizes, ReduceFunction.PROD, name=node.label())
 
 
-@operator("Flatten")
+@builtin("Flatten")
 def flatten(node: Node) -> OutputSlot:
     """Translate the merge of axes into two."""
     return node.network.flatten(node.input(0), node.integer("axis", 1), name=node.label())
 
 
-@operator("Squeeze")
+@builtin("Squeeze")
 def squeeze(node: Node) -> OutputSlot:
     """Translate the removal of axes, which are an attribute or an input."""
     return node.network.squeeze(node.input(0), node.axes_or_slot("axes", 1), name=node.label())
 
 
-@operator("Unsqueeze")
+@builtin("Unsqueeze")
 def unsqueeze(node: Node) -> OutputSlot:
     """Translate the insertion of axes, which are an attribute or an input."""
     axes = node.axes_or_slot("axes", 1)
@@ -61,28 +61,28 @@ def unsqueeze(node: Node) -> OutputSlot:
     return node.network.expand_dims(node.input(0), axes, name=node.label())
 
 
-@operator("Transpose")
+@builtin("Transpose")
 def transpose(node: Node) -> OutputSlot:
     """Translate a permutation of the axes."""
     order = node.integers("perm") if node.has("perm") else None
     return node.network.permute(node.input(0), order, name=node.label())
 
 
-@operator("Expand")
+@builtin("Expand")
 def expand(node: Node) -> OutputSlot:
     """Translate a broadcast."""
     shape = node.integers_of(1)
     return node.network.broadcast_to(node.input(0), node.input(1) if shape is None else shape, name=node.label())
 
 
-@operator("Tile", since=6)
+@builtin("Tile", since=6)
 def tile(node: Node) -> OutputSlot:
     """Translate repetition."""
     repeats = node.integers_of(1)
     return node.network.tile(node.input(0), node.input(1) if repeats is None else repeats, name=node.label())
 
 
-@operator("SpaceToDepth")
+@builtin("SpaceToDepth")
 def space_to_depth(node: Node) -> OutputSlot:
     """Translate blocks of pixels to channels.
 
@@ -100,7 +100,7 @@ def space_to_depth(node: Node) -> OutputSlot:
     return node.network.gather(moved, order, axis=1, name=node.label())
 
 
-@operator("DepthToSpace")
+@builtin("DepthToSpace")
 def depth_to_space(node: Node) -> OutputSlot:
     """Translate channels to blocks of pixels."""
     column_first = node.choice("mode", "DCR", ["DCR", "CRD"]) == "CRD"

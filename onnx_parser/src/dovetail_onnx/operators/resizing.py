@@ -6,13 +6,13 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import AspectPolicy, CoordinateMode, NearestRounding, Resize, ResizeMethod
 
 from ..node import Node
-from ..registry import operator
+from ..registry import builtin
 
 _OLD_MODES = {"nearest": ResizeMethod.NEAREST, "linear": ResizeMethod.LINEAR, "bilinear": ResizeMethod.LINEAR}
 
 
 # A region of interest and the value outside it belong to the one coordinate mode that is not there.
-@operator("Resize", since=11, ignored=["extrapolation_value"])
+@builtin("Resize", since=11, ignored=["extrapolation_value"])
 def resize(node: Node) -> OutputSlot:
     """Translate resampling by scales or to sizes."""
     descriptor = Resize(
@@ -36,20 +36,20 @@ def _given(node: Node, index: int) -> OutputSlot | None:
     return None if value is not None and value.size == 0 else node.optional(index)
 
 
-@operator("Resize", since=10)
-@operator("Upsample", since=9)
+@builtin("Resize", since=10)
+@builtin("Upsample", since=9)
 def resize_10(node: Node) -> OutputSlot:
     """Translate resampling by scales that are an input."""
     return node.network.add(_old(node), node.input(0), node.input(1), name=node.label()).output
 
 
-@operator("Upsample", since=7)
+@builtin("Upsample", since=7)
 def upsample_7(node: Node) -> OutputSlot:
     """Translate resampling by scales that are an attribute."""
     return _scaled(node, node.floats("scales"))
 
 
-@operator("Upsample")
+@builtin("Upsample")
 def upsample_1(node: Node) -> OutputSlot:
     """Translate resampling by a scale of the height and one of the width."""
     return _scaled(node, (1.0, 1.0, node.floating("height_scale"), node.floating("width_scale")))
