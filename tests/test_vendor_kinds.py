@@ -126,7 +126,7 @@ def test_what_a_translation_refuses_is_listed(offered):
     assert caught.value.details["unsupported"][0]["domain"] == "com.acme"
     with pytest.raises(dovetail.UnsupportedModelError, match="attribute 'strange'"):
         parse(model("Paired", strange=1))
-    with pytest.raises(dovetail.UnsupportedModelError, match="no such operator"):
+    with pytest.raises(dovetail.UnsupportedModelError, match="no function is registered for it"):
         parse(model("Tripled"))
 
 

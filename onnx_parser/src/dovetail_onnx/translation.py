@@ -294,7 +294,13 @@ class _Translation:
             if first is not None:
                 raise Untranslated(f"its translation is registered from operator set {first} on")
             unknown = schema_of(proto.op_type, opset, domain) is None
-            raise Untranslated("ONNX has no such operator" if unknown else "dovetail has no translation of it")
+            raise Untranslated(
+                "no function is registered for it"
+                if domain
+                else "ONNX has no such operator"
+                if unknown
+                else "dovetail has no translation of it"
+            )
         # Some bodies of ONNX's own do not say which operator set they mean: it is the model's.
         opsets = dict(scope.opsets) | imported(function.opset_import)
         bound = bound_attributes(function, attributes, schema_of(proto.op_type, opset, domain))
