@@ -400,7 +400,7 @@ def demo(arguments: "list[str]") -> int:
 
 def test(arguments: "list[str]") -> int:
     """Run the tests: a process for each core where nothing but options of whole runs was given."""
-    setup(["demo", "test"])
+    setup(["demo", "test", *(["serve"] if "--all" in arguments else [])])
     whole = set(arguments) <= {"--all", "-q", "-x"}
     # A file stays in one process: what its tests share is made once.
     spread = ["-n", str(usable_cores()), "--dist", "loadfile"] if whole else []
@@ -422,7 +422,7 @@ def bench(arguments: "list[str]") -> int:
         name, rest = arguments[0], arguments[1:]
     if name not in names:
         stop("there is no benchmark '%s'; choose one of %s." % (name, ", ".join(names)))
-    setup(["bench"])
+    setup(["bench", *(["serve"] if name == "serving" else [])])
     return run("benchmarks/%s.py" % name, *rest)
 
 

@@ -1,0 +1,185 @@
+"""Bodies of requests to arrays, and arrays to bodies of answers. No body is trusted."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from fastapi import Request
+from fastapi.responses import Response
+from numpy.lib import format as npy
+from problems import Problem
+
+NPY, NPZ, JSON = "application/x-npy", "application/x-npz", "application/json"
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_MOST_PIXELS = 50_000_000
+
+Arrays = dict[str, np.ndarray]
+
+
+async def body_of(request: Request, largest: int) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        Problem: It has more than so many bytes; what it states is believed only if it is too much.
+    """
+    stated = request.headers.get("content-length", "")
+    if stated.isdecimal() and int(stated) > largest:
+        raise _too_large(largest)
+    pieces, total = [], 0
+    async for piece in request.stream():
+        total += len(piece)
+        if total > largest:
+            raise _too_large(largest)
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def feeds_of(body: bytes, request: Request, net: Any, largest: int) -> Arrays:
+    """Turn a body into an array for each input, by its content type."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind.startswith("image/"):
+        return picture(body, net, _numbers(request, "mean"), _numbers(request, "scale"))
+    readers: dict[str, Callable[[], Arrays]] = {
+        JSON: lambda: from_json(body, net.inputs),
+        NPY: lambda: {_only(net.inputs, NPY).name: from_npy(body)},
+        NPZ: lambda: from_npz(body, largest),
+    }
+    if kind not in readers:
+        raise Problem(415, "TYPE_UNKNOWN", f"a body of type {kind!r} is not read", f"send {JSON}, {NPY}, {NPZ} or image/*")
+    return readers[kind]()
+
+
+def from_json(body: bytes, inputs: Sequence[Any]) -> Arrays:
+    """Read `{"inputs": {name: nested lists}}`; numbers become the element type of the input."""
+    try:
+        given = json.loads(body)["inputs"]
+        types = {spec.name: spec.dtype.numpy for spec in inputs}
+        return {name: np.asarray(value, types.get(name)) for name, value in given.items()}
+    except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
+        raise _unreadable("JSON", error, 'send {"inputs": {"NAME": [[0.5, ...], ...]}}, lists as deep as the shape') from None
+
+
+def from_npy(body: bytes) -> np.ndarray:
+    """Show the bytes of a .npy file as an array, without a copy."""
+    file = io.BytesIO(body)
+    try:
+        version = npy.read_magic(file)
+        shape, is_fortran, dtype = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
+        count = math.prod(shape)
+        if dtype.hasobject or dtype.itemsize * count != len(body) - file.tell():
+            raise ValueError(f"its header states {dtype} {shape}, and {len(body) - file.tell()} bytes follow")
+        array = np.frombuffer(body, dtype, count, file.tell()) if count else np.empty(0, dtype)
+        return array.reshape(shape, order="F" if is_fortran else "C")
+    except (ValueError, TypeError, OverflowError, SyntaxError, RecursionError) as error:
+        raise _unreadable("a .npy file", error, "send what numpy.save wrote, of numbers") from None
+
+
+def from_npz(body: bytes, largest: int) -> Arrays:
+    """Read the arrays of a .npz file; unpacked, it may not be larger than packed."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            entries = archive.infolist()
+            if sum(entry.file_size for entry in entries) > largest:
+                raise _too_large(largest)
+            return {entry.filename.removesuffix(".npy"): from_npy(archive.read(entry)) for entry in entries}
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError) as error:
+        raise _unreadable("a .npz file", error, "send what numpy.savez wrote, an array for each input") from None
+
+
+def picture(body: bytes, net: Any, mean: Sequence[float] | None, scale: Sequence[float] | None) -> Arrays:
+    """Read a picture into the only input of a network: resized, (pixel - mean) * scale.
+
+    Without scale floats are 0 to 1, and integers are the pixels.
+    """
+    from PIL import Image, ImageOps
+
+    spec = _only(net.inputs, "a picture")
+    layout, channels, height, width = _place(spec)
+    try:
+        with Image.open(io.BytesIO(body)) as file:
+            if file.width * file.height > _MOST_PIXELS:
+                raise Problem(413, "TOO_LARGE", f"the picture has {file.width} x {file.height} pixels", "send a smaller one")
+            image = ImageOps.exif_transpose(file).convert(_MODES[channels])
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        raise _unreadable("a picture", error, "send a PNG, JPEG or another format that Pillow reads") from None
+    image = image.resize((width or image.width, height or image.height), Image.Resampling.BILINEAR)
+    pixels = np.asarray(image, np.float32).reshape(image.height, image.width, channels)
+    usual = [1 / 255] if spec.dtype.is_float else [1.0]
+    values = (pixels - _by_channel(mean or [0.0], channels)) * _by_channel(scale or usual, channels)
+    if not spec.dtype.is_float:
+        limits = np.iinfo(spec.dtype.numpy)
+        values = np.clip(np.rint(values), limits.min, limits.max)
+    tensor = values.astype(spec.dtype.numpy)
+    tensor = tensor.transpose(2, 0, 1) if layout == "nchw" else tensor
+    return {spec.name: np.ascontiguousarray(tensor)[np.newaxis]}
+
+
+def encoded(outputs: Mapping[str, np.ndarray], accept: str) -> Response:
+    """Return the outputs as the client accepts them: .npy of the only one, .npz, or else JSON."""
+    wanted = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
+    if NPY in wanted and len(outputs) == 1:
+        file = io.BytesIO()
+        np.save(file, next(iter(outputs.values())))
+        return Response(file.getvalue(), media_type=NPY)
+    if NPZ in wanted:
+        file = io.BytesIO()
+        np.savez(file, **outputs)
+        return Response(file.getvalue(), media_type=NPZ)
+    told = {name: _listed(array) for name, array in outputs.items()}
+    return Response(json.dumps({"outputs": told}, separators=(",", ":"), allow_nan=False), media_type=JSON)
+
+
+def _listed(array: np.ndarray) -> Any:
+    """Return nested lists; JSON has no NaN and no infinity, so these become null."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        return np.where(np.isfinite(array), array.astype(object), None).tolist()
+    return array.tolist()
+
+
+def _place(spec: Any) -> tuple[str, int, int | None, int | None]:
+    """Return layout, channels, height and width of pictures; None: as high or wide as they are."""
+    shape = spec.shape
+    if len(shape) == 4 and (shape[0] == 1 or isinstance(shape[0], str)):
+        for layout, (channels, height, width) in (("nchw", shape[1:]), ("nhwc", (shape[3], *shape[1:3]))):
+            if channels in _MODES:
+                sizes = [size if isinstance(size, int) else None for size in (height, width)]
+                return layout, channels, sizes[0], sizes[1]
+    raise Problem(
+        415, "NO_PICTURE", f"input {spec.name!r} of shape {list(shape)} takes no picture", f"send {NPY}, {NPZ} or {JSON}"
+    )
+
+
+def _only(inputs: Sequence[Any], what: str) -> Any:
+    if len(inputs) != 1:
+        names = ", ".join(repr(spec.name) for spec in inputs)
+        raise Problem(415, "INPUT_NAME", f"{what} is for one input, and the model has {names}", f"send {NPZ} or {JSON}")
+    return inputs[0]
+
+
+def _numbers(request: Request, name: str) -> list[float] | None:
+    text = request.query_params.get(name)
+    try:
+        return None if text is None else [float(one) for one in text.split(",")]
+    except ValueError as error:
+        raise _unreadable(f"query parameter {name!r}", error, f"send numbers: ?{name}=128 or ?{name}=124,116,104") from None
+
+
+def _by_channel(numbers: Sequence[float], channels: int) -> np.ndarray:
+    if len(numbers) not in (1, channels):
+        problem = f"{len(numbers)} numbers are given for {channels} channels"
+        raise Problem(400, "NOT_READABLE", problem, "send one for mean and scale, or one for each channel")
+    return np.asarray(numbers, np.float32)
+
+
+def _unreadable(what: str, error: Exception, hint: str) -> Problem:
+    return Problem(400, "NOT_READABLE", f"this cannot be read as {what}: {error}"[:500], hint)
+
+
+def _too_large(largest: int) -> Problem:
+    return Problem(413, "TOO_LARGE", f"more than {largest} bytes are not taken", "send less, or have --largest-body raised")
