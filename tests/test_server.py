@@ -358,3 +358,15 @@ def test_what_is_beyond_the_server_s_means_is_told_to_come_back(root, digits):
         assert (second.status_code, second.json()["error"]["code"]) == (503, "BUSY")
         assert second.headers["retry-after"] == "1"
         assert post(httpx, f"{address}/models/digits", packed(np.zeros((1, 1, 8, 8), np.float32))).status_code == 200
+
+
+@pytest.mark.slow
+def test_the_benchmark_compares_two_servers(root):
+    pytest.importorskip("onnxruntime", reason="the benchmark compares with it; see [bench] in pyproject.toml")
+    options = ("--rounds", "1", "--seconds", "0.3", "--clients", "3")
+    command = [sys.executable, str(root / "benchmarks" / "serving.py"), *options]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = re.findall(r"^(dovetail|onnxruntime|onnxruntime-default) +([\d.]+)", done.stdout, re.MULTILINE)
+    assert len(rows) == 6  # one of speed and one of memory each
+    assert all(float(number) > 0 for _, number in rows)

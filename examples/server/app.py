@@ -13,14 +13,17 @@ from counting import Counts
 from fastapi import FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from hosting import Loaded, Model, models_of
-from payloads import body_of, encoded, feeds_of
+from payloads import NPY, body_of, encoded, feeds_of, kind_of
 from problems import Problem, answer, answer_of
 
 from dovetail import DovetailError
 
 _log = logging.getLogger("uvicorn.error")
 _DECODED_AT_ONCE = 1 << 16
-"""Bytes of a body up to which it is decoded in the event loop: a thread takes longer to wake."""
+"""Bytes of a body up to which it is decoded in the event loop: a thread takes longer to wake.
+
+An array is shown where it lies, of whatever size.
+"""
 
 
 class Settings(NamedTuple):
@@ -141,8 +144,8 @@ class _Server:
         largest = self._settings.largest_body
         body = await body_of(request, largest)
         async with model.using() as loaded:
-            is_picture = request.headers.get("content-type", "").startswith("image/")
-            if is_picture or len(body) > _DECODED_AT_ONCE:
+            kind = kind_of(request)
+            if kind.startswith("image/") or (kind != NPY and len(body) > _DECODED_AT_ONCE):
                 feeds = await asyncio.to_thread(feeds_of, body, request, loaded.net, largest)
             else:
                 feeds = feeds_of(body, request, loaded.net, largest)

@@ -40,9 +40,14 @@ async def body_of(request: Request, largest: int) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def kind_of(request: Request) -> str:
+    """Return the content type without its parameters, in small letters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def feeds_of(body: bytes, request: Request, net: Any, largest: int) -> Arrays:
     """Turn a body into an array for each input, by its content type."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = kind_of(request)
     if kind.startswith("image/"):
         return picture(body, net, _numbers(request, "mean"), _numbers(request, "scale"))
     readers: dict[str, Callable[[], Arrays]] = {
