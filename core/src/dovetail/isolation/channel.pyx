@@ -12,7 +12,7 @@ from libc.errno cimport errno
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy
 from posix.mman cimport MAP_FAILED, MAP_SHARED, PROT_READ, PROT_WRITE, mmap, munmap
-from posix.unistd cimport getpid
+from posix.unistd cimport close, getpid
 
 from dovetail.abi cimport (
     DOVETAIL_CANCELLED,
@@ -181,7 +181,7 @@ cdef class WorkerEnd:
         if self.c.pidfd >= 0:
             if getpid() == self.c.host:
                 dvt_worker_kill(&self.c)
-            os.close(self.c.pidfd)
+            close(self.c.pidfd)  # not Python's: at the end of the interpreter its modules are gone
         self.c.pidfd, self.c.alive, self.c.channel = -1, False, NULL
         self.channel = None
 

@@ -94,7 +94,6 @@ class Worker:
         self.surplus: deque[int] = deque()
         self.end = self._state.end
         self._finalizer = weakref.finalize(self, _end_worker, self._state, ended, os.getpid())
-        self._finalizer.atexit = False  # the template's ends all of its processes
 
     @property
     def origin(self) -> str:
