@@ -29,6 +29,7 @@ UNNEEDED_OF_OURS = (
     "dovetail.discovery.opening_failures",
     "dovetail.discovery.probe",
     "dovetail.discovery.scanning",
+    "dovetail.ground.names_elsewhere",
     "dovetail.optimizer.choosing",
     "dovetail.optimizer.passes.branches",
     "dovetail.optimizer.passes.fold_pad",

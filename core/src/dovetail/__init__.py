@@ -6,6 +6,8 @@ parser and no compiled extension, and works before the extensions are built.
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -141,7 +143,12 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name ac
         elif name in _HOME:
             value = getattr(import_module(f".{_HOME[name]}", __name__), name)
         else:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            message = f"module {__name__!r} has no attribute {name!r}"
+            if not os.path.exists(os.path.join(__path__[0], name)):  # else it is about to be imported
+                from .ground.names_elsewhere import OF_PACKAGE, no_attribute
+
+                message = no_attribute(f"module {__name__!r}", name, OF_PACKAGE)
+            raise AttributeError(message, name=name, obj=sys.modules[__name__])
         globals()[name] = value
         return value
 

@@ -57,7 +57,7 @@ else:
         with suppress(ValueError):  # another thread did the same
             _FAMILIES.remove(family)
 
-    def _find(name: str, whose: str) -> Any:
+    def _find(name: str, whose: str, owner: object) -> Any:
         """Return a builder method.
 
         Raises:
@@ -66,14 +66,16 @@ else:
         while _FAMILIES and not name.startswith("_") and name not in vars(_Builders):
             _adopt(_FAMILIES[0])
         if name not in vars(_Builders):
-            raise AttributeError(f"{whose} has no attribute {name!r}")
+            from ..ground.names_elsewhere import OF_BUILDERS, no_attribute
+
+            raise AttributeError(no_attribute(whose, name, OF_BUILDERS), name=name, obj=owner)
         return vars(_Builders)[name]
 
     class _LateMethods(type):
         """Looks for builder methods that are not there yet when one is asked for."""
 
         def __getattr__(cls, name: str) -> Any:
-            return _find(name, f"type object {cls.__name__!r}")
+            return _find(name, f"type object {cls.__name__!r}", cls)
 
         def __dir__(cls) -> list[str]:
             for family in list(_FAMILIES):
@@ -82,7 +84,7 @@ else:
 
     class _Builders(Graph, metaclass=_LateMethods):
         def __getattr__(self, name: str) -> Any:
-            return _find(name, f"{type(self).__name__!r} object").__get__(self)
+            return _find(name, f"{type(self).__name__!r} object", self).__get__(self)
 
         def __dir__(self) -> list[str]:
             return [*super().__dir__(), *dir(type(self))]

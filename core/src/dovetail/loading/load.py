@@ -85,7 +85,9 @@ def load(
                 "fallback": fallback,
                 "progress": progress,
                 **wanted,
-            }
+            },
+            caller="load",
+            others=("threads", "runtime", "plan_cache_bytes"),
         )
         network: Any
         snapshots: ModelSnapshots | None = None

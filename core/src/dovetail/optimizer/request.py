@@ -98,8 +98,15 @@ class CompileRequest(Record, frozen=True, kw_only=True):
             )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | CompileRequest | None) -> CompileRequest:
+    def of(
+        cls, given: Mapping[str, Any] | CompileRequest | None, *, caller: str = "optimize", others: Sequence[str] = ()
+    ) -> CompileRequest:
         """Make one of arguments by name; None stands for the default of any.
+
+        Args:
+            given: The arguments.
+            caller: The function that they were given to, for errors.
+            others: Further arguments by name that it has.
 
         Raises:
             OptionError: A name means nothing (`OPTION_UNKNOWN`), or a value does not fit.
@@ -109,7 +116,10 @@ class CompileRequest(Record, frozen=True, kw_only=True):
         known = cls._fields
         for name in given or {}:
             if name not in known:
-                raise OptionError(f"optimize has no argument {name!r}", hint=suggestion(str(name), known), option=str(name))
+                from ..ground.names_elsewhere import OF_LOAD
+
+                hint = OF_LOAD.get(str(name)) or suggestion(str(name), [*others, *known], limit=32)
+                raise OptionError(f"{caller} has no argument {name!r}", hint=hint, option=str(name))
         return cls(**{name: value for name, value in (given or {}).items() if value is not None})
 
     def but(self, **changes: Any) -> CompileRequest:

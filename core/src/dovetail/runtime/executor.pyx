@@ -84,7 +84,7 @@ cdef class NetworkRunner:
     def __dealloc__(self):
         PyMem_RawFree(self._callers)
 
-    def run(self, feeds, *, timeout=None, outputs=None, state=None):
+    def run(self, feeds, *more, timeout=None, outputs=None, state=None):
         """Run the network once.
 
         Args:
@@ -105,7 +105,10 @@ cdef class NetworkRunner:
             RunTimeoutError: The deadline passed.
             RunError: A step failed, or the network was unloaded.
             DovetailError: The network with these outputs cannot be made; see `with_outputs`.
+            TypeError: There is more than one argument by position, as other libraries have it.
         """
+        if more:
+            raise run_errors.called_as_elsewhere(feeds, more)
         if state is not None:
             self._check_state(state)
         if outputs is not None:
@@ -122,9 +125,11 @@ cdef class NetworkRunner:
                 self._raise_typed(sys.exc_info()[1])
         return results
 
-    def __call__(self, x, *, timeout=None, outputs=None):
+    def __call__(self, x, *more, timeout=None, outputs=None):
         """Run a network of one input; returns the output, or a dictionary if there are several."""
         inputs = self.inputs
+        if more:
+            raise run_errors.called_with_several(self._name, inputs, 1 + len(more))
         if len(inputs) != 1:
             raise run_errors.not_one_input(self._name, inputs)
         result = self.run({inputs[0].name: x}, timeout=timeout, outputs=outputs)
@@ -470,7 +475,8 @@ cdef class Binding:
     Where the network was planned for values of inputs (shapes, positions, conditions), these alone
     are looked at in every run.
 
-    Not to be run by two threads at once: a second call waits.
+    Not to be run by two threads at once: a second call waits. Use it as a context manager, or call
+    `close`.
     """
 
     cdef NetworkRunner network
@@ -581,6 +587,12 @@ cdef class Binding:
                     self.plan.unbind(self.context)
                 finally:
                     self.owner = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
 
     def release(self):
         """Close when the network is unloaded and nothing runs.

@@ -15,6 +15,7 @@ import numpy as np
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
+from ..ground.close_names import NamedElsewhere
 from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.fixed_to_process import FixedToProcess
 from ..ground.limits import budget, limited
@@ -491,6 +492,9 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         _let_go(self._maker.opened, self._maker.factories, self._plans, self._maker.spare_arenas, self._name)
         self._on_unload(self)
 
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in _NAMED_ELSEWHERE]
+
     def __enter__(self) -> LoadedNetwork:
         return self
 
@@ -500,6 +504,26 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
     def __repr__(self) -> str:
         state = "unloaded" if self._closed else f"{len(self._plans)} plan(s)"
         return f"<LoadedNetwork {self._name!r}: {state}>"
+
+
+_NAMED_ELSEWHERE = frozenset(
+    name
+    for line in (
+        "predict infer forward execute evaluate invoke create_infer_request infer_new_request",
+        "get_signature_runner start_async async_infer get_inputs get_input_details input_names",
+        "input get_outputs get_output_details output_names output set_tensor set_input_tensor",
+        "resize_tensor_input reshape get_tensor get_output_tensor io_binding run_with_iobinding",
+        "allocate_tensors eval train compile to cuda cpu set_providers get_providers half float",
+        "end_profiling profile reset_all_variables reset_states close",
+        "release layers summary state_dict",
+    )
+    for name in line.split()
+)
+"""Attributes that other libraries have; `ground.names_elsewhere`, imported for none, says of each
+what to use."""
+
+for _name in _NAMED_ELSEWHERE:
+    setattr(LoadedNetwork, _name, NamedElsewhere(_name))
 
 
 def _contexts(opened: Mapping[BackendKey, OpenBackend]) -> list[IBackendContext]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -137,6 +137,27 @@ def no_dictionary(given: Any, method: str, kind: str) -> InputError:
         code=ErrorCode.INPUT_NAME if kind == "input" else ErrorCode.OUTPUT_NAME,
         hint=f"give a dictionary {{{kind} name: array}}{other}",
     )
+
+
+def called_as_elsewhere(first: Any, more: tuple[Any, ...]) -> TypeError:
+    """Return the error for a run that was given more than a dictionary of arrays by position."""
+    hint = "run({input name: array, ...}, outputs=[names to return])"
+    if isinstance(more[0], Mapping):  # onnxruntime's order
+        wanted = "" if first is None else f", outputs={shown_argument(first)}"
+        hint = f"run({{{', '.join(f'{name!r}: ...' for name in list(more[0])[:8])}}}{wanted})"
+    elif isinstance(first, str):
+        hint = f"run({{{first!r}: array}})"
+    elif isinstance(first, Mapping) and isinstance(more[0], list | tuple):
+        hint = f"run(feeds, outputs={shown_argument(more[0])})"
+    return TypeError(
+        f"run() takes one argument by position, arrays by input name, but {1 + len(more)} were given; write net.{hint}"
+    )
+
+
+def called_with_several(name: str, inputs: Any, count: int) -> TypeError:
+    """Return the error for a network that was called with several arrays."""
+    feeds = ", ".join(f"{spec.name!r}: array" for spec in inputs[:8])
+    return TypeError(f"network {name!r} was called with {count} arrays, which have no names; write net.run({{{feeds}}})")
 
 
 def no_output_names(given: Any) -> InputError:

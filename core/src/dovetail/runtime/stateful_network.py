@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..graph.descriptor import Array
 from ..ground.errors import ErrorCode, GraphError, InputError
+from . import run_errors
 from .callers_arrays import check_names
 from .loaded_network import LoadedNetwork
 from .network_state import NetworkState, check_fits
@@ -77,7 +78,7 @@ class StatefulNetwork(LoadedNetwork):
     def run(
         self,
         feeds: Mapping[str, Any],
-        *,
+        *_more: Any,
         timeout: float | None = None,
         outputs: Sequence[str] | None = None,
         state: NetworkState | None = None,
@@ -99,7 +100,10 @@ class StatefulNetwork(LoadedNetwork):
             RunTimeoutError: The deadline passed.
             RunError: Another run is using the state (`STATE_IN_USE`), a step failed, or the network
                 was unloaded.
+            TypeError: There is more than one argument by position, as other libraries have it.
         """
+        if _more:
+            raise run_errors.called_as_elsewhere(feeds, _more)
         stream = self._state
         if state is not None:
             check_fits(state, stream)
