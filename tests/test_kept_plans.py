@@ -105,6 +105,20 @@ def expected(filters: np.ndarray[Any, Any] = FILTER, image: np.ndarray[Any, Any]
     return powers / powers.sum(-1, keepdims=True)
 
 
+@pytest.mark.parametrize("batch", [2, "N"])
+def test_what_the_file_says_of_itself_is_kept(tmp_path: Path, parsed: list[str], batch: int | str) -> None:
+    said = convolutional(batch=batch)
+    said.doc_string = "finds cats"
+    helper.set_model_props(said, {"names": "cat, dog"})
+    path = written(tmp_path / "said.onnx", said)
+    for _ in range(3):
+        with dovetail.load(path, ["CpuRef"]) as net:
+            assert net.metadata == {"description": "finds cats", "opset": "17", "metadata_props.names": "cat, dog"}
+            net.run({"image": IMAGE})
+            assert net.metadata["description"] == "finds cats"
+    assert len(parsed) == 1
+
+
 @pytest.mark.parametrize("backends", BACKENDS, ids=",".join)
 def test_a_later_load_parses_nothing_and_computes_the_same_bits(model: Path, parsed: list[str], backends: list[str]) -> None:
     with dovetail.load(model, backends) as first:

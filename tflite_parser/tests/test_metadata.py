@@ -6,6 +6,8 @@ import zipfile
 import pytest
 import tflite_making as making
 
+import dovetail
+from dovetail import LimitError, Limits
 from dovetail.graph.meaning import Meaning
 from dovetail_tflite import parse
 
@@ -55,6 +57,59 @@ def test_the_rate_of_sounds():
 @pytest.mark.parametrize("content", [{}, {"content_properties_type": 4}, {"content_properties_type": 2}])
 def test_contents_that_tell_no_rate(content):
     assert parse(model_of({"content": content}, {})).meanings == {}
+
+
+def said_by(tree, *others):
+    """Return the bytes of a model with these metadata, and further entries of (name, bytes)."""
+    model = making.Model()
+    x, y = model.main.input("x", "float32", (1, 3)), model.main.tensor("y", "float32", (1, 3))
+    model.main.operator("ABS", [x], [y])
+    model.main.output(y)
+    for name, data in others:
+        model.metadata(name, data)
+    if tree is not None:
+        model.metadata("TFLITE_METADATA", making.encoded(tree, "ModelMetadata", b"M001"))
+    return model.build()
+
+
+def test_what_a_model_says_of_itself():
+    tree = {"name": "parrots", "description": "Tells parrots ä", "version": "v2", "author": "Initech", "license": "Apache-2.0"}
+    entries = [("min_runtime_version", b"1.5.0" + bytes(11)), ("CONVERSION_METADATA", bytes(range(64))), ("name", b"hidden")]
+    assert parse(said_by(tree, *entries)).metadata == {
+        "version": "3",
+        "description": "made by a test",
+        "metadata.name": "parrots",
+        "metadata.description": "Tells parrots ä",
+        "metadata.version": "v2",
+        "metadata.author": "Initech",
+        "metadata.license": "Apache-2.0",
+        "metadata.min_runtime_version": "1.5.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tree", "entry"),
+    [
+        ({"license": "x" * 9000}, b"1.5.0"),
+        ({"name": "parrots"}, b"x" * 9000),
+        (None, b"\xff\xfe"),
+        (None, b"\x1b[31m"),
+        (None, b""),
+    ],
+    ids=["long field", "long entry", "no text", "control characters", "empty"],
+)
+def test_what_is_no_text_is_left_out(tree, entry):
+    found = parse(said_by(tree, ("min_runtime_version", entry))).metadata
+    assert "metadata.license" not in found
+    assert found.get("metadata.min_runtime_version") in (None, "1.5.0")
+    assert found["version"] == "3"
+
+
+def test_limits_count_what_a_model_says():
+    data = said_by({"name": "x" * 8000}, *[(f"entry {number}", b"y" * 8000) for number in range(50)])
+    assert len(parse(data).metadata) >= 52
+    with pytest.raises(LimitError, match="what the file says of itself"):
+        dovetail.parse(data, limits=Limits(memory=1_000_000))
 
 
 def test_a_model_without_metadata():

@@ -39,6 +39,8 @@ In a file it may take two bytes.
 _MESSAGES = "what the file is read into"
 _LONGEST_TEXT = 1 << 24
 """Bytes of the longest text accepted: more would be copied and decoded for too long."""
+_LONGEST_NOTE = 1 << 20
+"""Bytes of a text that is for people."""
 _AT_ONCE = 1 << 20
 """Bytes of packed numbers that are decoded together, since their parts take 40 times as much."""
 
@@ -70,6 +72,23 @@ def string(number: int, *, group: Sequence[str] = ()) -> Any:
             for other in group:
                 values.pop(other, None)
             values[name] = _bytes(data, at, stop).decode()
+
+        return {SIZED: read}
+
+    return Field(number, "", bind)
+
+
+def note(number: int) -> Any:
+    """Declare text that nothing depends on: of what is very long it is the beginning.
+
+    What is no UTF-8 is replaced.
+    """
+
+    def bind(name: str) -> dict[int, Any]:
+        def read(values: dict[str, Any], data: bytes | bytearray, at: int, stop: int, depth: int, load: Budget) -> None:
+            end = min(stop, at + _LONGEST_NOTE)
+            load.take_memory(end - at, _MESSAGES)
+            values[name] = bytes(data[at:end]).decode(errors="replace")
 
         return {SIZED: read}
 

@@ -1,7 +1,7 @@
 """Declare the messages of a model file, as far as they are looked at.
 
-Names and numbers are those of `onnx.proto`. Documentation, training and the like are skipped where
-a file is read.
+Names and numbers are those of `onnx.proto`. Documentation and metadata of anything but the model,
+training and the like are skipped where a file is read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .fields import (
     message,
     messages,
     nested,
+    note,
     real,
     reals,
     short_integer,
@@ -99,6 +100,13 @@ class TensorProto(Message):
     uint64_data: Sequence[int] = unsigned_integers(11)
     external_data: Sequence[StringStringEntryProto] = messages(13, StringStringEntryProto)
     data_location: int = short_integer(14)
+
+
+class PropertyProto(Message):
+    """A `StringStringEntryProto` of metadata, whose texts nothing depends on."""
+
+    key: str = note(1)
+    value: str = note(2)
 
 
 class SparseTensorProto(Message):
@@ -232,8 +240,13 @@ class ModelProto(Message):
     """What a file holds."""
 
     ir_version: int = integer(1)
+    producer_name: str = note(2)
+    producer_version: str = note(3)
+    domain: str = note(4)
+    model_version: int = integer(5)
+    doc_string: str = note(6)
     graph: GraphProto = message(7, GraphProto)
     opset_import: Sequence[OperatorSetIdProto] = messages(8, OperatorSetIdProto)
     metadata_props: Sequence[bytes] = blobs(14)
-    """Messages that are not read with the model, which runs even where they are damaged."""
+    """Each a `PropertyProto`, not read with the model, which runs even where they are damaged."""
     functions: Sequence[FunctionProto] = messages(25, FunctionProto)

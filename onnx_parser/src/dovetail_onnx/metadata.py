@@ -1,111 +1,38 @@
-"""Read the names of classes that exporters leave in the metadata of a model.
-
-ONNX knows no key for them. Ultralytics writes `names`, a dict or a list as Python prints it; others
-write `labels`, `class_names`, `classes` or `id2label`, as JSON or as lines.
-"""
+"""What a model says of itself, as `Network.metadata` has it."""
 
 from __future__ import annotations
 
-import ast
-import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from dovetail.graph.meaning import Meaning
-
-from .messages import StringStringEntryProto
+from .messages import ModelProto, PropertyProto
 from .wire import WireError
 
-KEYS = ("names", "labels", "class_names", "classes", "id2label", "label_names")
-"""Where names of classes are looked for, the likeliest first."""
-_LONGEST = 1 << 20
-"""Bytes of a key and its value that are read."""
-_GAPS = 1000
-"""Numbers of classes without a name, beyond one for each name."""
-_TEXT = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
-_ITEM = re.compile(rf"\s*(?:(\d{{1,9}})\s*:\s*)?({_TEXT})\s*(?:,\s*|\Z)", re.ASCII)
-"""Of a dict or a list as Python prints it: number, if there is one, and name."""
+PROPERTIES = "metadata_props."
+"""Stands before the names that the makers of a model chose."""
 
 
-def meanings(properties: Sequence[bytes], outputs: Sequence[str]) -> dict[str, Meaning]:
-    """Return what the metadata say of outputs, by name.
+def metadata_of(model: ModelProto) -> dict[str, str]:
+    """Return what a model says of itself, as text by name; what it does not say is left out.
 
-    Nothing says which output has the classes: each is said to have them. What cannot be read is
-    left out, since any key may mean something else.
-
-    Args:
-        properties: The metadata, each an encoded key and value.
-        outputs: Names of the outputs.
+    An entry of `metadata_props` has that before its own name, so that nothing hides another. One
+    that is damaged is left out.
     """
-    held = dict(_entries(properties))
-    for key in KEYS:
-        labels = labels_in(held.get(key, "").strip())
-        if labels:
-            return {name: Meaning(labels=labels) for name in outputs}
-    return {}
+    opset = [f"{one.domain} {one.version}".strip() for one in model.opset_import]
+    found = {
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "version": str(model.model_version) if model.has("model_version") else "",
+        "domain": model.domain,
+        "description": model.doc_string,
+        "opset": ", ".join(opset),
+    }
+    stated = {name: text for name, text in found.items() if text}
+    return stated | dict(_properties(model))
 
 
-def _entries(properties: Sequence[bytes]) -> Iterator[tuple[str, str]]:
-    for encoded in properties:
-        if len(encoded) <= _LONGEST:
-            try:
-                entry = StringStringEntryProto.read(encoded)
-            except WireError:
-                continue
-            yield entry.key, entry.value
-
-
-def labels_in(text: str) -> tuple[str, ...]:
-    """Return the names that a value lists; none if it is no list of names."""
-    if text[:1] not in ("{", "["):
-        lines = [line.strip() for line in (text.splitlines() if "\n" in text else text.split(","))]
-        return tuple(lines) if len(lines) > 1 else ()
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        found = _printed(text)
-    if isinstance(found, Mapping):
-        return _by_number(found)
-    if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
-        return tuple(found)
-    return ()
-
-
-def _by_number(named: Mapping[Any, Any]) -> tuple[str, ...]:
-    """Put names in the order of their classes; a class without a name has an empty one."""
-    if not named or not all(isinstance(name, str) for name in named.values()):
-        return ()
-    if not all(re.fullmatch(r"\d{1,9}", str(number), re.ASCII) for number in named):
-        return ()
-    numbers = {int(number): name for number, name in named.items()}
-    count = max(numbers) + 1
-    return tuple(numbers.get(number, "") for number in range(count)) if count <= 2 * len(numbers) + _GAPS else ()
-
-
-def _printed(text: str) -> dict[Any, str] | list[str] | None:
-    """Read a dict or a list as Python prints it; None if it is none.
-
-    `ast.literal_eval` is given nothing but single texts: of what a file nests it may make the
-    interpreter crash.
-    """
-    closing = {"{": "}", "[": "]"}[text[0]]
-    if not text.endswith(closing):
-        return None
-    try:
-        items = list(_items(text[1:-1]))
-    except (ValueError, SyntaxError):
-        return None
-    if closing == "}":
-        return dict(items) if all(number is not None for number, _ in items) else None
-    return [name for _, name in items] if all(number is None for number, _ in items) else None
-
-
-def _items(body: str) -> Iterator[tuple[int | None, str]]:
-    at = 0
-    while at < len(body):
-        item = _ITEM.match(body, at)
-        if item is None:
-            raise ValueError(f"no name at {body[at : at + 20]!r}")
-        at = item.end()
-        yield (int(item[1]) if item[1] else None), ast.literal_eval(item[2])
+def _properties(model: ModelProto) -> Iterator[tuple[str, str]]:
+    for encoded in model.metadata_props:
+        try:
+            entry = PropertyProto.read(encoded)
+        except WireError:
+            continue
+        yield f"{PROPERTIES}{entry.key}", entry.value

@@ -18,6 +18,7 @@ from .external_data import ExternalData
 from .functions import bound_attributes, encoded_type, is_function, resolve_references, schema_function, schema_of
 from .malformed import malformed
 from .messages import AttributeProto, FunctionProto, ModelProto, NodeProto, SparseTensorProto, ValueInfoProto
+from .metadata import metadata_of
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
 from .ordering import sorted_nodes
@@ -38,9 +39,9 @@ def translate(model: ModelFile, external: ExternalData) -> Network:
     """
     network = _Translation(model.proto, external, model.origin, model.cut).run()
     if model.proto.metadata_props:
-        from .metadata import meanings  # few models have any
+        from .class_names import meanings  # few models have any
 
-        network.meanings = meanings(model.proto.metadata_props, [layer.name for layer in network.outputs])
+        network.meanings = meanings(network.metadata, [layer.name for layer in network.outputs])
     return network
 
 
@@ -51,6 +52,7 @@ class _Translation:
         self._external = external
         self._origin = origin
         self._network = Network(model.graph.name or "network")
+        self._network.metadata = metadata_of(model)
         self._inference = SymbolicInference()
         self._making = Making()
         self._opsets = imported(model.opset_import) or {"": 1}

@@ -1,4 +1,4 @@
-"""Read what a file says of inputs and outputs: how pictures are scaled, rates, names of classes.
+"""Read what a file says of itself, and of its ends: how pictures are scaled, rates, class names.
 
 Source: `metadata_schema.fbs` of TensorFlow Lite Support, file identifier M001. It is a FlatBuffer
 in a buffer of the model; the files that it names lie in a ZIP archive behind the model.
@@ -29,6 +29,11 @@ _SOUND = 4
 """Of the union of properties of contents."""
 _AXIS_LABELS, _VALUE_LABELS = 2, 3
 """Of the types of associated files."""
+_TEXTS = ("name", "description", "version", "author", "license")
+"""Fields of the metadata."""
+_LONGEST_TEXT = 1 << 13
+"""Bytes of an entry that is a text."""
+_MOST_ENTRIES = 1 << 10
 _LARGEST_FILES = 1 << 20
 """Bytes of all files of labels."""
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -57,6 +62,37 @@ def meanings(file: ModelFile, subgraph: int, inputs: Sequence[str], outputs: Seq
     except (BrokenFile, *_TROUBLE) as error:
         _log.warning("%s: its metadata are left out, being damaged: %s", file.origin, error)
         return {}
+
+
+def metadata_of(file: ModelFile) -> dict[str, str]:
+    """Return what a file says of itself, as text by name; what it does not say is left out.
+
+    What stands in its entries of metadata has that word before its own name: the fields of
+    `TFLITE_METADATA`, and texts of other entries, such as `min_runtime_version`.
+    """
+    found = {"version": str(file.root.number("version"))}
+    try:
+        found["description"] = file.root.text("description")
+        root = _root(file)
+        if root is not None:
+            found |= {f"metadata.{name}": root.text(name) for name in _TEXTS}
+        entries = file.root.tables("metadata")
+        for index in range(min(len(entries), _MOST_ENTRIES)):
+            data = file.buffers[entries[index].number("buffer")].view("data")
+            if entries[index].text("name") != _ENTRY and len(data) <= _LONGEST_TEXT:
+                found.setdefault(f"metadata.{entries[index].text('name')}", _text(bytes(data)))
+    except (BrokenFile, *_TROUBLE) as error:
+        _log.warning("%s: some of its metadata are left out, being damaged: %s", file.origin, error)
+    return {name: text for name, text in found.items() if text}
+
+
+def _text(data: bytes) -> str:
+    """Return text, without zeros that fill it up; empty if it is none."""
+    try:
+        text = data.rstrip(b"\0").decode()
+    except UnicodeDecodeError:
+        return ""
+    return text if text.replace("\n", "").isprintable() else ""
 
 
 def _root(file: ModelFile) -> Table | None:

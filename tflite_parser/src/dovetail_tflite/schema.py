@@ -43,7 +43,9 @@ TABLES = {
     "Metadata": "name:string buffer:u32",
     "SignatureDef": "inputs:[TensorMap] outputs:[TensorMap] signature_key:string - subgraph_index:u32",
     "TensorMap": "name:string tensor_index:u32",
-    "ModelMetadata": "name:string description:string version:string subgraph_metadata:[SubGraphMetadata]",
+    "ModelMetadata": (
+        "name:string description:string version:string subgraph_metadata:[SubGraphMetadata] author:string license:string"
+    ),
     "SubGraphMetadata": (
         "name:string description:string input_tensor_metadata:[TensorMetadata] output_tensor_metadata:[TensorMetadata]"
     ),

@@ -17,7 +17,7 @@ from .call import Call
 from .expansion import Expansion
 from .flatbuffer import BrokenFile, Table, Tables
 from .malformed import malformed
-from .metadata import meanings
+from .metadata import meanings, metadata_of
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .registry import Operator, find
 from .schema import OPERATORS, OPTIONS, OPTIONS_2
@@ -61,6 +61,7 @@ class Translation:
         self._entry = entry
         main = file.subgraphs[entry.subgraph]
         self._network = Network(main.text("name") or "network")
+        self._network.metadata = metadata_of(file)
         self._inference = SymbolicInference()
         self._codes = self._read_codes(file.root.tables("operator_codes"))
         self._unsupported: list[Unknown] = []

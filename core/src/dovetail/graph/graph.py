@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from .descriptor import Constant, Descriptor, Input, Output
 from .held_arrays import bytes_read, held_array
 from .kind_errors import raise_named
 from .layer import InputSlot, Layer, OutputSlot
+from .metadata import held_metadata
 from .state import State
 from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
@@ -36,6 +38,7 @@ class Graph:
     """
 
     states: Mapping[str, State] = {}
+    _metadata: Mapping[str, str] = {}
 
     def __init__(self, name: str = "network") -> None:
         self.name = name
@@ -53,6 +56,22 @@ class Graph:
         self._deferring = False
 
     # -- reading -----------------------------------------------------------------------------------
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the model file says of itself, as text by name; read-only, and replaced as a whole.
+
+        Each parser says in its README what it reads. Nothing is computed by it.
+
+        Raises:
+            GraphError: What is assigned is no mapping of text to text (`ATTRIBUTE_INVALID`).
+            LimitError: It takes more memory than the load under way may (`LIMIT_EXCEEDED`).
+        """
+        return MappingProxyType(self._metadata)
+
+    @metadata.setter
+    def metadata(self, given: Mapping[str, str]) -> None:
+        self._metadata = held_metadata(given)
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -521,6 +540,7 @@ class Graph:
         twin = type(self)(self.name)
         self.copy_into(twin)
         twin.states = self.states
+        twin._metadata = self._metadata
         # Copied in topological order; the order of creation is that of the caller's inputs and
         # outputs.
         for number, layer in enumerate(self._in_order().values()):

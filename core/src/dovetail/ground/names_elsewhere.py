@@ -60,6 +60,7 @@ OF_NETWORKS = {
     **dict.fromkeys(("to", "cuda", "cpu", "set_providers", "get_providers"), f"{_PLACED}; net.placement says who runs what"),
     **dict.fromkeys(("half", "float"), "reduce_float='float16' of dovetail.load converts layers where a backend wants it"),
     **dict.fromkeys(("end_profiling", "profile"), _PROFILE),
+    **dict.fromkeys(("get_modelmeta", "get_rt_info"), "net.metadata has what the model file says of itself"),
     **dict.fromkeys(("reset_all_variables", "reset_states"), "net.reset_state() forgets what earlier runs left"),
     **dict.fromkeys(("close", "release"), "net.unload(), or with dovetail.load(path) as net:"),
     **dict.fromkeys(

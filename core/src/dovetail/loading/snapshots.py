@@ -118,7 +118,7 @@ class ModelSnapshots:
             return None
         facts, self._source.stamps = snapshot.facts, dict(snapshot.facts.files)
         self._is_bare, self._ready = snapshot.symbols is None, snapshot if snapshot.symbols else None
-        source = NetworkSource.unread(facts.name, facts.states, self._source.parse_again)
+        source = NetworkSource.unread(facts.name, facts.states, facts.metadata, self._source.parse_again)
         asked = self._request
         try:
             if facts.outputs is None:
@@ -184,15 +184,22 @@ class ModelSnapshots:
             optimized.source.states,
             self._source.stamps,
             placement.remarks(optimized.name),
+            dict(optimized.source.metadata),
         )
         self._write(symbols, facts, parts, factories)
 
     def keep_open(
-        self, name: str, inputs: tuple[TensorSpec, ...], output_names: tuple[str, ...], states: Mapping[str, State]
+        self,
+        name: str,
+        inputs: tuple[TensorSpec, ...],
+        output_names: tuple[str, ...],
+        states: Mapping[str, State],
+        metadata: Mapping[str, str],
     ) -> None:
         """Write down what is told of a network whose sizes are open."""
         self._is_bare = True
-        self._write(None, NetworkFacts(name, inputs, None, output_names, states, self._source.stamps))
+        facts = NetworkFacts(name, inputs, None, output_names, states, self._source.stamps, metadata=dict(metadata))
+        self._write(None, facts)
 
     def _write(self, symbols: Mapping[str, int] | None, facts: NetworkFacts, *plan: Any) -> None:
         if not self._source.is_read_alone or not all(_is_settled(stamp, self._began) for stamp in facts.files.values()):

@@ -26,6 +26,7 @@ class NetworkSource:
         name: Of the network.
         is_own: Nobody else has the network.
         states: What it remembers from one run to the next.
+        metadata: What its file says of itself, as text by name.
         labels: What callers call outputs, by the name of the layer, where it is another.
     """
 
@@ -36,20 +37,24 @@ class NetworkSource:
         self.name = network.name
         self.is_own = read_again is not None
         self.states = network.states
+        self.metadata = network.metadata
         self.labels: Mapping[str, str] = {}
 
     @classmethod
-    def unread(cls, name: str, states: Mapping[str, State], read: Callable[[], Graph]) -> NetworkSource:
+    def unread(
+        cls, name: str, states: Mapping[str, State], metadata: Mapping[str, str], read: Callable[[], Graph]
+    ) -> NetworkSource:
         """Return the source of a network that is read when somebody asks for it.
 
         Args:
             name: Of the network.
             states: Of the network.
+            metadata: Of the network.
             read: Reads it; nobody else has what this returns.
         """
         made = cls.__new__(cls)
         made._network, made._read_again, made._output_infos = None, read, None
-        made.name, made.is_own, made.states, made.labels = name, True, states, {}
+        made.name, made.is_own, made.states, made.metadata, made.labels = name, True, states, metadata, {}
         return made
 
     @property
@@ -112,7 +117,7 @@ class NetworkSource:
 
         network, labels = chosen()
         made = NetworkSource(network, None if read_again is None else lambda: chosen()[0])
-        made.labels, made.states = labels, states
+        made.labels, made.states, made.metadata = labels, states, self.metadata
         return made
 
     def keep(self) -> None:

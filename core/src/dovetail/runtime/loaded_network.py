@@ -8,6 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,6 +73,7 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         threads: int,
         *,
         consumable: bool,
+        metadata: Mapping[str, str],
         plan_cache_bytes: int,
         snapshots: PlanSnapshots | None = None,
     ) -> None:
@@ -79,6 +81,7 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         self._resources = resources
         self._on_unload = on_unload
         self._inputs = inputs
+        self._metadata = metadata
         self._optimize = optimize
         self._limits = budget().limits
         self._threads = threads
@@ -143,6 +146,11 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         if self._outputs is None:
             self._outputs = self._tell_outputs()
         return self._outputs if self._outputs is not None else self._latest.optimized.outputs
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the model file says of itself, as text by name; see `Network.metadata`."""
+        return MappingProxyType(self._metadata)
 
     @property
     def optimized(self) -> OptimizedNetwork:
@@ -514,8 +522,8 @@ _NAMED_ELSEWHERE = frozenset(
         "input get_outputs get_output_details output_names output set_tensor set_input_tensor",
         "resize_tensor_input reshape get_tensor get_output_tensor io_binding run_with_iobinding",
         "allocate_tensors eval train compile to cuda cpu set_providers get_providers half float",
-        "end_profiling profile reset_all_variables reset_states close",
-        "release layers summary state_dict",
+        "end_profiling profile get_modelmeta get_rt_info reset_all_variables reset_states close release",
+        "layers summary state_dict",
     )
     for name in line.split()
 )

@@ -57,6 +57,7 @@ class NetworkFacts(NamedTuple):
         states: What the network remembers.
         files: What each file that it was read from looked like, by path.
         told: What a log says of its placement: `Placement.remarks`.
+        metadata: What its file says of itself.
     """
 
     name: str
@@ -66,6 +67,7 @@ class NetworkFacts(NamedTuple):
     states: Mapping[str, State]
     files: Mapping[str, Any]
     told: Sequence[tuple[str, bool, str]] = ()
+    metadata: Mapping[str, str] = {}
 
 
 class _Step(NamedTuple):
@@ -166,7 +168,12 @@ class PlanSnapshots(Protocol):
         ...
 
     def keep_open(
-        self, name: str, inputs: tuple[TensorSpec, ...], output_names: tuple[str, ...], states: Mapping[str, State]
+        self,
+        name: str,
+        inputs: tuple[TensorSpec, ...],
+        output_names: tuple[str, ...],
+        states: Mapping[str, State],
+        metadata: Mapping[str, str],
     ) -> None:
         """Write down what is told of a network whose sizes are open."""
         ...

@@ -182,6 +182,7 @@ class Runtime(FixedToProcess):
                 partial(self._load_with_outputs, source, facts.states, threads, facts.name, request, plan_cache_bytes),
                 threads,
                 consumable=True,
+                metadata=facts.metadata,
                 plan_cache_bytes=plan_cache_bytes,
                 snapshots=snapshots,
             )
@@ -276,11 +277,12 @@ class Runtime(FixedToProcess):
             with_outputs or partial(self._load_with_outputs, origin, states, threads, name, asked, plan_cache_bytes),
             threads,
             consumable=optimized is not network,
+            metadata=origin.metadata,
             plan_cache_bytes=plan_cache_bytes,
             snapshots=snapshots,
         )
         if snapshots is not None and optimized is None:
-            snapshots.keep_open(loaded.name, inputs, output_names, states)
+            snapshots.keep_open(loaded.name, inputs, output_names, states, origin.metadata)
         if source is not None:  # nobody else has what was made of it
             weights = 0
             if is_own:

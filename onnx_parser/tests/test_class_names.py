@@ -12,7 +12,7 @@ import pytest
 import dovetail
 import dovetail_onnx
 from dovetail.graph.meaning import Meaning
-from dovetail_onnx.metadata import labels_in
+from dovetail_onnx.class_names import labels_in
 
 NAMES = ["person", "teddy bear", "l'été", 'say "cheese"', "back\\slash", "{0: 'x'}", "naïve, or not"]
 
