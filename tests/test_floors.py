@@ -71,6 +71,8 @@ FOR_THE_SDK = (
     "dovetail.ground.close_names",
     "dovetail.ground.text_tables",
     "dovetail.layers.kind_words",
+    "dovetail.graph.summary",
+    "dovetail.ground.units",
     "dovetail.optimizer",
     "dovetail.optimizer.assignment",
     "dovetail.optimizer.candidates",

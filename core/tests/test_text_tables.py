@@ -7,7 +7,8 @@ import string
 import pytest
 
 from dovetail.ground import text_tables
-from dovetail.ground.text_tables import UNLIMITED, count_text, shortened, table_width, terminal_width, text_table, wrapped
+from dovetail.ground.text_tables import UNLIMITED, shortened, table_width, terminal_width, text_table, wrapped
+from dovetail.ground.units import count_text
 
 
 def test_the_end_of_a_long_name_is_kept():

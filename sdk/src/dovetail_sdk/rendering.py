@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
-from dovetail.ground.text_tables import count_text as count_text
+from dovetail.ground.units import bytes_text as bytes_text
+from dovetail.ground.units import count_text as count_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -158,16 +159,6 @@ def styled(text: str, style: str) -> Text:
     from rich.text import Text
 
     return Text(text, style=style)
-
-
-def bytes_text(count: int) -> str:
-    """Print a number of bytes: 512 B, 1.5 KiB, 3.0 MiB."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def seconds_text(seconds: float) -> str:

@@ -13,16 +13,6 @@ _LEAST = 12
 """Columns that a shortened cell has at least."""
 
 
-def count_text(count: int) -> str:
-    """Print a large number: 999, 1.23 k, 4.11 G."""
-    size = float(count)
-    for unit in ("", " k", " M", " G"):
-        if size < 1000:
-            return f"{count}" if not unit else f"{size:.3g}{unit}"
-        size /= 1000
-    return f"{size:.3g} T"
-
-
 def terminal_width() -> int:
     """Return the columns of the terminal that standard output is; of anything else `UNLIMITED`."""
     try:

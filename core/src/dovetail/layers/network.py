@@ -114,6 +114,12 @@ class Network(_Builders):
     is_read_with_others = False
     meanings: Mapping[str, Meaning] = {}
 
+    def __str__(self) -> str:
+        """Describe it as a table: inputs, outputs, layers, parameters, multiply-accumulates."""
+        from ..graph.network_table import table_of
+
+        return table_of(self)
+
     def note_reader(self, translate: Callable[..., Any], *, of: str) -> None:
         """Take note, if a function that read a part of it is not of its parser's package, `of`."""
         if not str(getattr(translate, "__module__", "")).startswith(f"{of}."):

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..ground.text_tables import count_text, shortened, table_width, terminal_width, text_table, wrapped
+from ..ground.text_tables import shortened, table_width, terminal_width, text_table, wrapped
+from ..ground.units import count_text
 from .candidate import Absent
 from .copies import CopyReport
 from .report_words import listed, place_name, short_name

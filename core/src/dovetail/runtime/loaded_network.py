@@ -510,8 +510,17 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         self.unload()
 
     def __repr__(self) -> str:
-        state = "unloaded" if self._closed else f"{len(self._plans)} plan(s)"
-        return f"<LoadedNetwork {self._name!r}: {state}>"
+        return f"<LoadedNetwork {self._name!r}: {self._told_of_plans}>"
+
+    def __str__(self) -> str:
+        """Describe it: inputs, outputs, and of the latest plan backends and memory."""
+        from .network_text import text_of
+
+        return text_of(self, self._told_of_plans)
+
+    @property
+    def _told_of_plans(self) -> str:
+        return "unloaded" if self._closed else f"{len(self._plans)} plan(s)"
 
 
 _NAMED_ELSEWHERE = frozenset(

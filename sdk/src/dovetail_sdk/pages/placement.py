@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from dovetail.graph.summary import macs_of
 from dovetail.optimizer.report_words import counted, listed, place_name
 
-from ..summary import macs_of
 from .network import ENDS, Told, boxes, command_line
 from .page import Metric, Page
 
