@@ -44,18 +44,47 @@ def host_array(name: str, value: Any) -> Array:
         raise InputError(
             f"{name!r} is {type(value).__name__!r}, not an array",
             code=ErrorCode.INPUT_DTYPE,
-            hint="give a NumPy array, or anything with __dlpack__ in host memory",
+            hint="give a NumPy array, such as np.asarray(values, np.float32), or anything with __dlpack__ in host memory",
         )
+    if _is_of_torch(value) and value.is_neg():  # PyTorch exports the memory, and leaves out that all signs are others
+        raise _unreadable(name, "its signs are not those of its memory", f"give {_identifier(name)}.resolve_neg()")
     try:
         return np.from_dlpack(value)
     except DovetailError:  # it called this library
         raise
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{name!r}: its memory cannot be read from here: {error}",
-            code=ErrorCode.INPUT_DTYPE,
-            hint="move it to host memory first, for example with .cpu()",
-        ) from error
+        hint = "make it a NumPy array in host memory first: np.asarray(array), or what its library has for that"
+        if _is_of_torch(value):
+            hint = _torch_hint(_identifier(name), value) or hint
+        raise _unreadable(name, f"its memory cannot be read from here: {error}", hint) from error
+
+
+def _unreadable(name: str, what: str, hint: str) -> InputError:
+    return InputError(f"{name!r}: {what}", code=ErrorCode.INPUT_DTYPE, hint=hint)
+
+
+def _is_of_torch(value: Any) -> bool:
+    """Tell whether a value is a tensor of PyTorch, which is not imported for that."""
+    return any(kind.__module__ == "torch" and kind.__name__ == "Tensor" for kind in type(value).__mro__)
+
+
+def _torch_hint(identifier: str, value: Any) -> str:
+    """Return what makes a tensor of PyTorch one that NumPy can read; empty if that is not known."""
+    device = str(value.device)
+    if device == "meta":
+        return "it has no values: it is on the device 'meta'"
+    steps = [".detach()"] if value.requires_grad else []
+    steps += [] if device == "cpu" else [".cpu()"]
+    steps += [] if str(value.layout) == "torch.strided" else [".to_dense()"]
+    steps += [".resolve_conj()"] if value.is_conj() else []
+    if value.is_quantized:
+        steps.append(".dequantize()")
+    elif str(value.dtype) == "torch.bfloat16":
+        bits = f"{identifier}{''.join(steps)}.view(torch.uint16) for one of bfloat16"
+        return f"give {identifier}{''.join(steps)}.float() to an input of float32, or {bits}"
+    elif str(value.dtype).startswith("torch.float8"):
+        steps.append(".float()")
+    return f"give {identifier}{''.join(steps)}" if steps else ""
 
 
 def _stored(spec: TensorSpec, array: Array) -> Array:
@@ -71,7 +100,7 @@ def checked_array(spec: TensorSpec, value: Any, symbols: dict[str, int]) -> Arra
         raise InputError(
             f"input {spec.name!r} is {array.dtype}, expected {spec.dtype}",
             code=ErrorCode.INPUT_DTYPE,
-            hint=f"convert it: {_paste(spec)}",
+            hint=f"convert it: {_paste(spec, value)}",
             name=spec.name,
         )
     fits = len(array.shape) == len(spec.shape)
@@ -89,8 +118,15 @@ def checked_array(spec: TensorSpec, value: Any, symbols: dict[str, int]) -> Arra
     return np.require(array.astype(wanted, copy=False), requirements=["C", "A"])
 
 
-def _paste(spec: TensorSpec) -> str:
-    identifier = spec.name if spec.name.isidentifier() else "array"
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "array"
+
+
+def _paste(spec: TensorSpec, value: Any) -> str:
+    identifier = _identifier(spec.name)
+    if _is_of_torch(value):
+        bits = ".view(torch.uint16)" if spec.dtype is DType.BFLOAT16 else ""  # as which NumPy can read it
+        return f"{identifier}.to(torch.{spec.dtype.label}){bits}"
     if spec.dtype is DType.BFLOAT16:
         return f"{identifier}.astype(ml_dtypes.bfloat16)"
     return f"{identifier}.astype(np.{wanted if (wanted := spec.dtype.label) != 'bool' else 'bool_'})"
