@@ -17,7 +17,7 @@ from .descriptor import Constant, Descriptor, Input, Output
 from .held_arrays import bytes_read, held_array
 from .kind_errors import raise_named
 from .layer import InputSlot, Layer, OutputSlot
-from .metadata import held_metadata
+from .slot_operators import GraphReference
 from .state import State
 from .tensor import Dimension, DType, Quantization, TensorInfo, shown
 from .topology import producers_first
@@ -35,6 +35,7 @@ class Graph:
         name: Its name.
         made_in: Token of the load in which it was made (`Budget.token`); None: outside of any.
         states: What it remembers from one run to the next, by name.
+        rewired: How often it was changed other than by adding layers, at least.
     """
 
     states: Mapping[str, State] = {}
@@ -54,6 +55,14 @@ class Graph:
         self._names = UniqueNames(self._layers)
         self._is_renamed = False
         self._deferring = False
+        self.rewired = 0
+        self._reference = GraphReference()
+        self._reference.lead_to(self)
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        vars(self).update(state)
+        if self._reference.graph is None:  # else this is a shallow copy, whose layers are another's
+            self._reference.lead_to(self)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -71,6 +80,8 @@ class Graph:
 
     @metadata.setter
     def metadata(self, given: Mapping[str, str]) -> None:
+        from .metadata import held_metadata  # not by every process: kept plans bring it along
+
         self._metadata = held_metadata(given)
 
     @property
@@ -191,7 +202,9 @@ class Graph:
             sources = sources[:-1]
         self._check_arity(label, descriptor, sources)
         slots = [self._as_slot(source, label, index) for index, source in enumerate(sources)]
-        layer = Layer(self._next_id, label, descriptor, len(slots), tuple(sources_of) if sources_of else (label,))
+        layer = Layer(
+            self._next_id, label, descriptor, len(slots), tuple(sources_of) if sources_of else (label,), self._reference
+        )
         for slot, source in zip(layer.inputs, slots, strict=True):
             if source is not None:
                 source.add_reader(slot)
@@ -274,6 +287,18 @@ class Graph:
             return source.output
         return self.constant(source, name=f"{label}.{index}")
 
+    def operate(self, operation: str, *operands: OutputSlot | npt.ArrayLike) -> OutputSlot:
+        """Add the layer of an operator of Python on slots, such as ``x + 1.0``.
+
+        Raises:
+            GraphError: It is no `Network`, which alone has builder methods.
+        """
+        raise GraphError(
+            f"{self!r} has no builder methods, and so no operators on its slots",
+            code=ErrorCode.GRAPH_INVALID,
+            hint="make a dovetail.Network",
+        )
+
     def input(
         self,
         name: str,
@@ -327,7 +352,7 @@ class Graph:
         self._check_room()
         label = self.unique_name(name or "constant")
         descriptor = Constant(value=held, dtype=dtype if dtype is DType.BFLOAT16 else None)
-        layer = Layer(self._next_id, label, descriptor, 0, (label,))
+        layer = Layer(self._next_id, label, descriptor, 0, (label,), self._reference)
         slot = layer.outputs[0]
         slot.quantization = quantization
         self._take_in(layer)
@@ -356,12 +381,14 @@ class Graph:
             )
         source.add_reader(target)
         self._order = None
+        self.rewired += 1
 
     def disconnect(self, target: InputSlot) -> None:
         """Free an input slot; one that is free stays so."""
         if target.source is not None:
             target.source.remove_reader(target)
             self._order = None
+            self.rewired += 1
 
     def append_input(self, layer: Layer, source: OutputSlot) -> None:
         """Give a layer one more input slot, such as a bias that it did not have, and connect it.
@@ -381,6 +408,7 @@ class Graph:
         for reader in readers:
             new.add_reader(reader)
         self._order = None
+        self.rewired += 1
 
     def remove(self, layer: Layer) -> None:
         """Remove a layer that nobody reads.
@@ -436,6 +464,7 @@ class Graph:
         _check_descriptor(descriptor)
         layer.descriptor = descriptor
         self._edited()
+        self.rewired += 1
         if keep_inputs is not None:
             for slot in layer.inputs[keep_inputs:]:
                 self.disconnect(slot)
@@ -570,7 +599,7 @@ class Graph:
             if wanted is not None and not wanted(layer):
                 continue
             label = target.unique_name(layer.name)
-            clone = Layer(target._next_id, label, layer.descriptor, len(layer.inputs), layer.sources)
+            clone = Layer(target._next_id, label, layer.descriptor, len(layer.inputs), layer.sources, target._reference)
             target._next_id += 1
             target._layers[label] = clone
             for mine, theirs in zip(layer.inputs, clone.inputs, strict=True):

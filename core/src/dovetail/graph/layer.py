@@ -11,6 +11,7 @@ from operator import attrgetter
 
 from ..ground.errors import ErrorCode, GraphError
 from .descriptor import Array, Constant, Descriptor
+from .slot_operators import GraphReference, SlotOperators
 from .tensor import Dimension, DType, Quantization, TensorInfo
 
 _FEW = 16
@@ -19,8 +20,8 @@ _FEW = 16
 _place = attrgetter("place")
 
 
-class OutputSlot:
-    """Where a tensor is produced.
+class OutputSlot(SlotOperators):
+    """Where a tensor is produced; what Python's operators do with it is in `SlotOperators`.
 
     Attributes:
         layer: The producer.
@@ -143,15 +144,25 @@ class Layer:
         sources: Names of the layers of the original network that this one stands for.
         inferred: The descriptor, infos of inputs and quantizations from which the infos of the
             outputs were inferred last, and these; see `Graph.infer`.
+        reference: Leads to the graph that it was added to; None: it stands alone.
     """
 
-    __slots__ = ("descriptor", "id", "inferred", "inputs", "name", "outputs", "sources")
+    __slots__ = ("descriptor", "id", "inferred", "inputs", "name", "outputs", "reference", "sources")
 
-    def __init__(self, id: int, name: str, descriptor: Descriptor, n_inputs: int, sources: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        id: int,
+        name: str,
+        descriptor: Descriptor,
+        n_inputs: int,
+        sources: tuple[str, ...],
+        reference: GraphReference | None = None,
+    ) -> None:
         self.id = id
         self.name = name
         self.descriptor = descriptor
         self.sources = sources
+        self.reference = reference
         self.inferred: tuple[object, ...] | None = None
         self.inputs = [InputSlot(self, i) for i in range(n_inputs)]
         self.outputs = [OutputSlot(self, i) for i in range(descriptor.output_count)]

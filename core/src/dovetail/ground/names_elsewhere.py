@@ -16,7 +16,6 @@ _FED = "hand arrays to each run, net.run({name: array}), or fix them once: net.b
 _PLACED = "name backends in order of preference when it is loaded: dovetail.load(model, backends=[...])"
 _BACKENDS = "dovetail.backends() lists what is installed"
 _READ = "dovetail.parse(path) returns the network of a model file, dovetail.load(path) one that is ready to run"
-_TUNED = "optimization is decided by dovetail.load(model, passes=..., reduce_float=..., integer_layers=...)"
 _PROFILE = "with net.profiling() as profile: net.run(...)"
 _THREADS = "give threads= to dovetail.load, or to dovetail.Runtime for many networks"
 _TYPES = "element types are members of dovetail.DType, or those of NumPy"

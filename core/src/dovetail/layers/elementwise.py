@@ -260,7 +260,7 @@ class Cast(Descriptor, kind="dovetail.Cast"):
 
             if not holds(fits, value):
                 return None  # what NumPy gives for the rest depends on the machine
-        write = _bfloat16_bits if self.dtype is DType.BFLOAT16 else _as_it_is
+        write = bfloat16_bits if self.dtype is DType.BFLOAT16 else _as_it_is
         return [mapped(lambda part: write(read(part)).astype(self.dtype.numpy), self.dtype.numpy, value)]
 
 
@@ -277,7 +277,7 @@ def _float32_of_bits(value: Array) -> Array:
     return (value.astype(np.uint32) << 16).view(np.float32)
 
 
-def _bfloat16_bits(value: Array) -> Array:
+def bfloat16_bits(value: Array) -> Array:
     """Round float32 to the nearest bfloat16, ties to even; a NaN stays one."""
     single = value.astype(np.float32)
     bits = single.view(np.uint32)

@@ -16,6 +16,7 @@ from ..graph.meaning import Meaning
 from ..graph.state import State
 from ..graph.tensor import Dimension, DType, Quantization
 from ..ground.errors import ErrorCode, GraphError
+from .arguments import Operand
 
 if TYPE_CHECKING:
     from .. import layers
@@ -101,6 +102,8 @@ class Network(_Builders):
         y = net.relu(net.convolution2d(x, weights, bias, padding=1, name="stem"))
         net.output(y, "y")
 
+    Slots have Python's operators: ``1.0 - x * y`` adds two layers; see `operate`.
+
     A kind from elsewhere goes in by its descriptor: ``net.add(MyKind(alpha=2.0), x)``.
 
     Attributes:
@@ -119,6 +122,20 @@ class Network(_Builders):
         from ..graph.network_table import table_of
 
         return table_of(self)
+
+    def operate(self, operation: str, *operands: Operand) -> OutputSlot:
+        """Add the layer of an operator of Python on slots: `x + y` is ``operate("+", x, y)``.
+
+        Args:
+            operation: "+", "-" (of one operand, too), "*", "/", "**" or "@".
+            operands: Slots, arrays, or Python numbers, which take the element type of the slot.
+
+        Raises:
+            GraphError: The operands do not fit, or a number does not fit the element type.
+        """
+        from .slot_arithmetic import operate
+
+        return operate(self, operation, operands)
 
     def note_reader(self, translate: Callable[..., Any], *, of: str) -> None:
         """Take note, if a function that read a part of it is not of its parser's package, `of`."""
