@@ -110,7 +110,7 @@ def summarize(
             if layer.name not in twins:  # with all sizes known, it is folded: no run computes it
                 return 0
             layer = twins[layer.name]
-        return _macs(layer, layer.input_infos, [slot.info for slot in layer.outputs])
+        return macs_of(layer)
 
     found = _summarized(graph, graph.topological_order(), lambda slot: slot.info, macs)
     return replace(found, open_reason=open_reason, assumed=dict(assumed or {}))
@@ -194,6 +194,11 @@ def _parameters(layer: Layer, counted: set[Layer]) -> tuple[int, int]:
             elements += constant.descriptor.value.size
             nbytes += constant.descriptor.value.nbytes
     return elements, nbytes
+
+
+def macs_of(layer: Layer) -> int | None:
+    """Count the multiply-accumulates of a layer; None if a shape is not known."""
+    return _macs(layer, layer.input_infos, [slot.info for slot in layer.outputs])
 
 
 def _macs(layer: Layer, inputs: Sequence[TensorInfo | None], outputs: Sequence[TensorInfo | None]) -> int | None:
