@@ -1,8 +1,14 @@
+import copy
 import json
+import pickle
+import statistics
+import threading
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
+from dovetail import Network, Runtime
 from dovetail.runtime import Profile, Span
 
 
@@ -124,3 +130,93 @@ def test_threads_have_tracks_of_their_own_on_a_device():
     events = json.loads(found.to_chrome_trace())["traceEvents"]
     names = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
     assert names == ["host, thread 1", "host, thread 2", "device Npu, thread 1", "device Npu, thread 2"]
+
+
+def timed(*runs):
+    """Runs of two steps that took so many nanoseconds; None: the run ended before the step."""
+    found = Profile("toy")
+    for stem, head in runs:
+        times = [(1_000, 1_000 + stem), (0, 0) if head is None else (9_000_000, 9_000_000 + head)]
+        found.add([STEP, step("head", "dovetail.Softmax")], times, [], 7)
+    return found
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 11])
+def test_medians_are_those_of_the_standard_library(count):
+    numbers = np.random.default_rng(count).integers(1, 10_000_000, (count, 2)).tolist()
+    for layer, times in zip(timed(*numbers).layers, zip(*numbers, strict=True), strict=True):
+        assert layer.median_ns == layer.median_cost_ns == statistics.median(times)
+        assert (layer.total_ns, layer.min_ns, layer.calls, layer.device_median_ns) == (sum(times), min(times), count, None)
+
+
+def test_one_slow_run_moves_no_share():
+    rows = [line.split() for line in timed(*[(1_000, 3_000)] * 9, (80_000_000, 3_000)).table().splitlines()[1:]]
+    assert [(row[0], row[-2], row[-1]) for row in rows] == [("head", "3.00", "75.0%"), ("stem", "1.00", "25.0%")]
+
+
+def test_median_of_a_device_that_tells():
+    found = Profile("toy")
+    for took in (7_000, 90_000, 6_000):
+        found.add(ON_DEVICE, [(1, 501)] * 4, [], 7, [Span(1, 0, "", 2_000, 2_000 + took)])
+    _, stem, head, wait = found.layers
+    assert (stem.device_median_ns, stem.median_cost_ns, stem.median_ns) == (7_000, 7_000, 500)
+    assert (head.device_median_ns, head.median_cost_ns, wait.median_cost_ns) == (None, 500, 0)
+    assert found.copy_times() == {"x.to_Npu": 0}
+
+
+def test_a_step_that_a_run_did_not_reach_has_no_time_of_it():
+    stem, head = timed((1_000, 500), (2_000, None), (3_000, 700)).layers
+    assert (stem.calls, head.calls) == (3, 2)
+    assert (head.median_ns, head.min_ns, head.mean_ns) == (600, 500, 600)
+    events = json.loads(timed((1_000, None)).to_chrome_trace())["traceEvents"]
+    assert [event["name"] for event in events if event["ph"] == "X"] == ["stem"]
+
+
+def test_latest_runs():
+    found = timed((1, 1), (2, 2), (3, 3))
+    assert [run.times[0][1] for run in found.latest(2).each_run] == [1_002, 1_003]
+    assert (found.latest(9).runs, found.latest(0).runs, found.latest(1).network) == (3, 0, "toy")
+
+
+COPIES = {
+    "pickle": lambda profile: pickle.loads(pickle.dumps(profile)),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("copied", COPIES.values(), ids=COPIES)
+def test_a_profile_can_be_copied(copied):
+    network = Network("sum")
+    network.output(network.addition(network.input("x", (2, 3)), 1.0), "y")
+    with Runtime(threads=1) as runtime:
+        loaded = runtime.load(network, optimize={"backends": ["CpuRef"]})
+        with loaded.profiling() as profile:
+            loaded.run({"x": np.zeros((2, 3), np.float32)})
+            twin = copied(profile)
+            loaded.run({"x": np.zeros((2, 3), np.float32)})
+    assert (twin.runs, profile.runs) == (1, 2)
+    assert twin.layers[0].calls == 1
+    assert twin.each_run[0] == profile.each_run[0]
+    twin.add(*profile.each_run[1])
+    assert twin.layers == profile.layers
+    assert twin.to_chrome_trace() == profile.to_chrome_trace()
+    assert profile.runs == 2
+
+
+def test_threads_add_runs_at_the_same_time():
+    found = Profile("toy")
+
+    def add():
+        for number in range(500):
+            found.add([STEP], [(1, 3)], [], threading.get_ident())
+            if number % 50 == 0:
+                assert found.layers[0].median_ns == 2
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    pickle.dumps(found)
+    for thread in threads:
+        thread.join()
+    assert found.runs == found.layers[0].calls == 2_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -18,6 +17,9 @@ from .profiled_run import ProfiledRun, Span
 class LayerTime(NamedTuple):
     """Time of one step over all profiled runs, in nanoseconds.
 
+    The median is what a call takes where nothing disturbs it: one slow run in many does not move
+    it, while it moves the mean.
+
     Attributes:
         name, kind, backend, sources: As in the plan.
         calls: How often it ran.
@@ -27,6 +29,8 @@ class LayerTime(NamedTuple):
             tell. A wait has 0 where the device tells: what it waited for is told of the layers.
         copied_bytes: What one call copies from one memory to another.
         device_calls: How often the device told; not of runs that failed.
+        median_ns, device_median_ns: The median of the calls; the latter is None where the device
+            does not tell.
     """
 
     name: str
@@ -41,6 +45,8 @@ class LayerTime(NamedTuple):
     device_min_ns: int | None = None
     copied_bytes: int = 0
     device_calls: int = 0
+    median_ns: float = 0.0
+    device_median_ns: float | None = None
 
     @property
     def mean_ns(self) -> float:
@@ -58,6 +64,11 @@ class LayerTime(NamedTuple):
         return self.mean_ns if self.mean_device_ns is None else self.mean_device_ns
 
     @property
+    def median_cost_ns(self) -> float:
+        """Median time of whoever did the work: the device where it tells, else the host."""
+        return self.median_ns if self.device_median_ns is None else self.device_median_ns
+
+    @property
     def least_ns(self) -> int:
         """The least time of whoever did the work."""
         return self.min_ns if self.device_min_ns is None else self.device_min_ns
@@ -65,11 +76,16 @@ class LayerTime(NamedTuple):
 
 @dataclass
 class Profile:
-    """Times of the runs inside a `with net.profiling() as profile:` block."""
+    """Times of the runs inside a `with net.profiling() as profile:` block.
+
+    It can be copied and pickled, also while runs go on: the copy has the runs that ended before.
+    """
 
     network: str
     _runs: list[ProfiledRun] = field(default_factory=list)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"network": self.network, "_runs": list(self._runs)}
 
     def __repr__(self) -> str:
         return f"<Profile of {self.network!r}: {self.runs} runs>"
@@ -83,8 +99,7 @@ class Profile:
         spans: Sequence[Span] = (),
     ) -> None:
         """Take the times of one run: (begin, end) per step, CLOCK_MONOTONIC nanoseconds."""
-        with self._lock:
-            self._runs.append(ProfiledRun(steps, times, marks, thread, spans))
+        self._runs.append(ProfiledRun(steps, times, marks, thread, spans))  # atomic: threads need no lock
 
     @property
     def each_run(self) -> tuple[ProfiledRun, ...]:
@@ -96,15 +111,21 @@ class Profile:
         """Number of runs."""
         return len(self._runs)
 
+    def latest(self, count: int) -> Profile:
+        """Return a profile of the latest runs alone, at most so many."""
+        return Profile(self.network, list(self._runs[-count:]) if count > 0 else [])
+
     @property
     def layers(self) -> tuple[LayerTime, ...]:
-        """Time per step, in order of execution."""
+        """Time per step, in order of execution; a run counts for the steps that it reached."""
         times: dict[tuple[int, str], list[int]] = defaultdict(list)
         device: dict[tuple[int, str], list[int]] = defaultdict(list)
         infos: dict[tuple[int, str], Any] = {}
-        for run in self._runs:
+        for run in self.each_run:
             of_devices = run.device_times()
             for number, (step, (begin, end)) in enumerate(zip(run.steps, run.times, strict=True)):
+                if begin == 0:  # the run ended before it
+                    continue
                 key = (number, step.name)
                 times[key].append(end - begin)
                 infos[key] = step
@@ -118,13 +139,13 @@ class Profile:
         return tuple(layer for layer in self.layers if layer.copied_bytes)
 
     def copy_times(self) -> dict[str, float]:
-        """Return the average milliseconds of each of `copies` whose time is known, by name.
+        """Return the median milliseconds of each of `copies` whose time is known, by name.
 
         That is the device's where it tells, else the host's; what was only enqueued is not known.
         """
         enqueued = {step.name for run in self._runs for step in run.steps if step.queue is not None}
         return {
-            copy.name: copy.mean_cost_ns / 1e6
+            copy.name: copy.median_cost_ns / 1e6
             for copy in self.copies
             if copy.device_ns is not None or copy.name not in enqueued
         }
@@ -133,11 +154,11 @@ class Profile:
         """Print the layers, slowest first.
 
         `host us` is what a call took the host, which for a layer on a device is the enqueueing;
-        `device us` is how long the device worked, where it tells. `share` is of the latter where it
-        is known, else of the former.
+        `device us` is how long the device worked, where it tells; both are medians. `share` is of
+        the latter where it is known, else of the former.
         """
-        layers = sorted(self.layers, key=lambda layer: -layer.mean_cost_ns)
-        total = sum(layer.mean_cost_ns for layer in layers) or 1
+        layers = sorted(self.layers, key=lambda layer: -layer.median_cost_ns)
+        total = sum(layer.median_cost_ns for layer in layers) or 1
         shown = layers if limit is None else layers[:limit]
         tells = any(layer.device_ns is not None for layer in layers)
         width = max((len(layer.name) for layer in shown), default=5)
@@ -145,11 +166,11 @@ class Profile:
         device = f"{'device us':>10}  " if tells else ""
         lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'host us':>10}  {device}{'share':>6}"]
         for layer in shown:
-            mean = layer.mean_device_ns
-            device = f"{'-' if mean is None else format(mean / 1e3, '.2f'):>10}  " if tells else ""
+            median = layer.device_median_ns
+            device = f"{'-' if median is None else format(median / 1e3, '.2f'):>10}  " if tells else ""
             lines.append(
                 f"{layer.name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
-                f"{layer.mean_ns / 1e3:>10.2f}  {device}{layer.mean_cost_ns / total:>6.1%}"
+                f"{layer.median_ns / 1e3:>10.2f}  {device}{layer.median_cost_ns / total:>6.1%}"
                 + (f"  {layer.tuned}" if layer.tuned else "")
             )
         if len(shown) < len(layers):
@@ -163,7 +184,7 @@ class Profile:
         each thread whose runs it carried out; arrows lead from one to the other. Load them in
         Perfetto or chrome://tracing.
         """
-        text = json.dumps({"traceEvents": trace_events(self.network, self._runs), "displayTimeUnit": "ns"})
+        text = json.dumps({"traceEvents": trace_events(self.network, self.each_run), "displayTimeUnit": "ns"})
         if path is not None:
             Path(path).write_text(text, encoding="utf-8")
         return text
@@ -183,7 +204,15 @@ def _layer_time(step: Any, spent: Sequence[int], device: Sequence[int] | None) -
         None if device is None else min(device),
         step.copied_bytes,
         len(device or ()),
+        _median(spent),
+        None if device is None else _median(device),
     )
+
+
+def _median(times: Sequence[int]) -> float:
+    """Return the middle one, of an even number the mean of the middle two."""
+    ordered = sorted(times)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
 
 
 def _short(kind: str) -> str:

@@ -118,7 +118,8 @@ class PlannedMemory(NamedTuple):
     Attributes:
         plan: The placement of every tensor.
         constant_bytes: Weights, shared by all runs.
-        private_bytes: What the workloads said they hold for themselves.
+        private_bytes: What the workloads said they hold for themselves, such as weights that they
+            packed; shared by all runs.
         tensor_names, tensor_bytes: Names and sizes by tensor number.
         steps: Every step that was planned, those included that `plan.elided` says have nothing left
             to do.
@@ -132,7 +133,8 @@ class PlannedMemory(NamedTuple):
     steps: tuple[StepInfo, ...]
 
     def __repr__(self) -> str:
-        return f"<PlannedMemory: {self.peak_bytes} bytes a run, {self.constant_bytes} bytes of constants>"
+        held = f"{self.constant_bytes} bytes of constants, {self.private_bytes} bytes held by backends"
+        return f"<PlannedMemory: {self.peak_bytes} bytes a run, {held}>"
 
     @property
     def peak_bytes(self) -> int:
