@@ -245,3 +245,20 @@ def _bar() -> Progress:
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     # Standard output may be a file, which the bar must not take over.
     return Progress(*columns, console=console(sys.stderr), transient=True, refresh_per_second=4, redirect_stdout=False)
+
+
+@contextmanager
+def meter(what: str) -> Iterator[Callable[[float], object]]:
+    """Show a bar on a terminal; yields the function to call with the part that is done, 0 to 1.
+
+    It is drawn in these calls alone, not by a thread that would disturb what is measured.
+    """
+    if not sys.stderr.isatty():
+        yield lambda part: None
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
+
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console(sys.stderr), transient=True, auto_refresh=False) as bar:
+        task = bar.add_task(what, total=1.0)
+        yield lambda part: bar.update(task, completed=part, refresh=True)

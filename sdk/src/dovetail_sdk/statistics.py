@@ -48,24 +48,29 @@ def top_classes(row: npt.NDArray[Any], count: int) -> list[tuple[int, float]]:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Times of repeated runs, in seconds."""
+    """Times of repeated runs, in seconds.
+
+    Percentiles between two runs are interpolated.
+    """
 
     minimum: float
     median: float
     p90: float
+    p95: float
+    p99: float
     mean: float
     maximum: float
     count: int
 
     @classmethod
-    def of(cls, seconds: Sequence[float]) -> Timing:
+    def of(cls, seconds: Sequence[float] | npt.NDArray[np.float64]) -> Timing:
         """Summarize measured times.
 
         Raises:
             ValueError: There are none.
         """
-        if not seconds:
-            raise ValueError("nothing was measured")
         times = np.asarray(seconds, np.float64)
-        median, p90 = np.percentile(times, [50, 90])
-        return cls(float(times.min()), float(median), float(p90), float(times.mean()), float(times.max()), len(seconds))
+        if times.size == 0:
+            raise ValueError("nothing was measured")
+        median, p90, p95, p99 = (float(one) for one in np.percentile(times, [50, 90, 95, 99]))
+        return cls(float(times.min()), median, p90, p95, p99, float(times.mean()), float(times.max()), times.size)

@@ -20,20 +20,45 @@ from ..options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
 
-    import numpy.typing as npt
+    from dovetail import LoadedNetwork, Network
+    from dovetail.runtime import Profile
 
-    from dovetail import LoadedNetwork
-
+    from ..concurrent_runs import Amount, Request
+    from ..layer_times import MeasuredLayer
     from ..options import Placing
+
+SECONDS = 3.0
+"""How long is measured where nothing says how much."""
+LEAST_RUNS = 10
+"""So many runs are measured then, even if they take longer."""
+PROFILED_RUNS = 100
+"""Runs that are profiled, at most: the median of more hardly changes."""
+PROFILED_SECONDS = 2.0
+LEAST_PROFILED = 5
+TRACED_RUNS = 20
+"""Runs of a trace, at most: a viewer takes long to open more."""
 
 
 @click.command(cls=JsonToFile)
 @model_argument
 @placing_options
-@click.option("--warm-up", type=click.IntRange(min=0), default=10, show_default=True, help="Runs before measuring.")
-@click.option("--iterations", type=click.IntRange(min=1), default=100, show_default=True, help="Runs measured.")
+@click.option("--warm-up", type=click.IntRange(min=0), default=10, show_default=True, help="Runs of each request before.")
+@click.option(
+    "--duration",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help=f"How long to measure. Default: {SECONDS:g}, and at least {LEAST_RUNS} runs.",
+)
+@click.option("--iterations", type=click.IntRange(min=1), help="Runs to measure, instead of --duration.")
+@click.option(
+    "--requests",
+    type=click.IntRange(min=1, max=1024),
+    default=1,
+    show_default=True,
+    help="Runs at the same time, each in a thread of its own.",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -52,19 +77,48 @@ def command(
     model: Path,
     placing: Placing,
     warm_up: int,
-    iterations: int,
+    duration: float | None,
+    iterations: int | None,
+    requests: int,
     timeout: float | None,
     profile: bool,
     trace: Path | None,
     json_file: Path | None,
 ) -> None:
-    """Measure MODEL on random inputs."""
-    import dovetail
+    r"""Measure MODEL on random inputs.
 
+    Each request has inputs and outputs of its own, which stay where they are: a run allocates and
+    copies nothing. It runs again as soon as it is done. --threads are those of the kernels; one run
+    after the other has them, and where another run has them, a kernel takes the thread of its
+    request alone. With several requests the default is as many as make all CPUs busy.
+
+    \b
+    Of the measurement:
+      throughput   runs of all requests per second, from the first to the last
+      latency      how long one run took; 99 of 100 took no longer than its
+                   99th percentile
+      held by      memory of weights as backends packed them, and of what else
+      backends     they keep, once for all requests
+
+    \b
+    Of --profile, the medians of up to 100 further runs, the slowest layer first:
+      time         on the device where it tells, else on the host
+      host         on the calling thread: to compute, to enqueue, to wait
+      device       how long the device worked; - where it does not tell
+      share        part of the sum of all times
+      MACs         multiply-accumulates of the layers that this one stands for
+      GFLOP/s      two operations for each of them, in 10^9 per second
+    """
+    amount = _amount(duration, iterations, requests)
+    import dovetail
+    from dovetail.runtime import default_runtime
+
+    from ..concurrent_runs import measure, request_of
     from ..feeding import feeds_for, input_specs
+    from ..machine_state import MachineState, disturbances
     from ..options import one_for_open_sizes, shapes_for
     from ..pictures import PictureSettings
-    from ..rendering import progress, working
+    from ..rendering import meter, working
     from ..statistics import Timing
 
     begin = perf_counter()
@@ -73,10 +127,12 @@ def command(
         shapes = shapes_for(network, placing.shape)
         assumed = one_for_open_sizes(network, shapes)
         shapes |= assumed
+        usable = default_runtime().threads
+        threads = min(placing.threads or max(1, usable - requests + 1), usable)
         loaded = dovetail.load(
             network,
             placing.backends,
-            threads=placing.threads,
+            threads=threads,
             shapes=shapes or None,
             options=placing.options,
             isolate=placing.isolate,
@@ -86,68 +142,99 @@ def command(
     with loaded:
         feeds = feeds_for(input_specs(loaded.inputs, shapes), ["random"], PictureSettings()).arrays
         begin = perf_counter()
-        loaded.run(feeds, timeout=timeout)
+        asked = [request_of(loaded, feeds, timeout)]
+        asked[0]()
         first_seconds = perf_counter() - begin
-        with progress("measuring", warm_up + iterations) as step:
-            _times(loaded, feeds, warm_up, timeout, step)
-            timing = Timing.of(_times(loaded, feeds, iterations, timeout, step))
+        while len(asked) < requests:  # the same values: they may decide what is computed
+            asked.append(request_of(loaded, {name: array.copy() for name, array in feeds.items()}, timeout))
+        before = MachineState.now()
+        with meter("measuring") as told_part:
+            measured = measure(asked, amount, warm_up=warm_up, told=told_part)
+        after = MachineState.now()
+        timing = Timing.of(measured.latencies)
+        noise = disturbances(before, after, timing, measured.latencies, threads=threads, requests=requests)
+        memory = loaded.memory
         report = {
             "model": str(model),
             "assumed": assumed,
             "backends": _backends_used(loaded),
+            "threads": threads,
+            "requests": requests,
+            "warm_up_runs": warm_up,
             "load_seconds": load_seconds,
             "first_run_seconds": first_seconds,
+            "measured_seconds": measured.wall_seconds,
+            "runs_per_second": measured.throughput,
             "run_seconds": asdict(timing),
+            "noise": [asdict(one) for one in noise],
             "process_peak_bytes": peak_memory(),
-            "plan_peak_bytes": loaded.memory.peak_bytes,
-            "constant_bytes": loaded.memory.constant_bytes,
+            "plan_peak_bytes": memory.peak_bytes,
+            "constant_bytes": memory.constant_bytes,
+            "private_bytes": memory.private_bytes,
             "crossing_bytes": loaded.placement.crossing._asdict(),
         }
-        layers = _profiled(loaded, feeds, min(iterations, 20), timeout, trace) if profile or trace else None
+        layers: list[MeasuredLayer] = []
+        if profile or trace is not None:
+            profiled = _profiled(loaded, asked, iterations)
+            if profile:
+                layers = _layers(loaded, profiled, network, shapes)
+                report |= _of_layers(profiled, layers)
+            if trace is not None:
+                profiled.latest(TRACED_RUNS).to_chrome_trace(trace)
     _print(report, layers if profile else None, json_file)
     if trace is not None and json_file != STDOUT:
         click.echo(f"trace written to {trace}; open it in https://ui.perfetto.dev")
 
 
-def _write(document: Mapping[str, Any], file: Path | None) -> None:
-    if file is not None and file != STDOUT:
-        import json
+def _amount(duration: float | None, iterations: int | None, requests: int) -> Amount:
+    """Return how much to measure.
 
-        file.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    Raises:
+        click.UsageError: Both are given, or there are fewer runs than requests.
+    """
+    from ..concurrent_runs import Amount
 
-
-def _times(
-    loaded: LoadedNetwork,
-    feeds: Mapping[str, npt.NDArray[Any]],
-    count: int,
-    timeout: float | None,
-    step: Callable[[], None],
-) -> list[float]:
-    times = []
-    for _ in range(count):
-        begin = perf_counter()
-        loaded.run(feeds, timeout=timeout)
-        times.append(perf_counter() - begin)
-        step()
-    return times
+    if duration is not None and iterations is not None:
+        raise click.UsageError("--duration and --iterations exclude each other: one of them ends the measurement")
+    if iterations is not None:
+        if iterations < requests:
+            raise click.UsageError(f"--iterations {iterations} is less than --requests {requests}: some would never run")
+        return Amount(runs=iterations)
+    if duration is not None:
+        return Amount(seconds=duration, least=requests)
+    return Amount(seconds=SECONDS, least=max(LEAST_RUNS, requests))
 
 
-def _profiled(
-    loaded: LoadedNetwork, feeds: Mapping[str, npt.NDArray[Any]], count: int, timeout: float | None, trace: Path | None
-) -> list[dict[str, Any]]:
-    with loaded.profiling() as profile:
-        for _ in range(count):
-            loaded.run(feeds, timeout=timeout)
-    if trace is not None:
-        profile.to_chrome_trace(trace)
-    return [
-        {"name": layer.name, "kind": layer.kind, "backend": layer.backend, "tuned": layer.tuned}
-        | {"mean_seconds": layer.mean_ns / 1e9, "cost_seconds": layer.mean_cost_ns / 1e9}
-        | {"device_seconds": None if layer.mean_device_ns is None else layer.mean_device_ns / 1e9}
-        | {"copied_bytes": layer.copied_bytes}
-        for layer in profile.layers
-        if layer.calls
-    ]
+def _profiled(loaded: LoadedNetwork, asked: Sequence[Request], iterations: int | None) -> Profile:
+    from ..concurrent_runs import Amount, measure
+    from ..rendering import meter
+
+    runs = PROFILED_RUNS if iterations is None else min(iterations, PROFILED_RUNS)
+    amount = Amount(max(runs, len(asked)), PROFILED_SECONDS, max(LEAST_PROFILED, len(asked)))
+    with meter("profiling") as told, loaded.profiling() as profile:
+        measure(asked, amount, told=told)
+    return profile
+
+
+def _layers(loaded: LoadedNetwork, profile: Profile, network: Network, shapes: Mapping[str, Any]) -> list[MeasuredLayer]:
+    from ..layer_times import measured_layers
+    from ..summary import summarize, with_known_shapes
+
+    summary = summarize(*with_known_shapes(network, shapes))
+    return measured_layers(loaded, profile, {layer.name: layer.macs for layer in summary.layers})
+
+
+def _of_layers(profile: Profile, layers: Sequence[MeasuredLayer]) -> dict[str, Any]:
+    """Return what a report says of a profile."""
+    from ..layer_times import sum_of, sums_by
+
+    return {
+        "profiled_runs": profile.runs,
+        "layers": [layer.as_dict() for layer in layers],
+        "kinds": [one.as_dict() for one in sums_by(layers, lambda layer: layer.kind)],
+        "layer_backends": [one.as_dict() for one in sums_by(layers, lambda layer: layer.backend)],
+        "all_layers": sum_of("all", layers).as_dict(),
+    }
 
 
 def _backends_used(loaded: LoadedNetwork) -> list[str]:
@@ -165,68 +252,18 @@ def peak_memory() -> int | None:
     return peak if sys.platform == "darwin" else peak * 1024  # bytes there, KiB elsewhere
 
 
-def _print(report: dict[str, Any], layers: list[dict[str, Any]] | None, json_file: Path | None) -> None:
-    document = {**report, **({"layers": layers} if layers is not None else {})}
-    _write(document, json_file)
-    if json_file == STDOUT:
+def _print(report: Mapping[str, Any], layers: Sequence[MeasuredLayer] | None, json_file: Path | None) -> None:
+    if json_file is not None:
         import json
 
-        click.echo(json.dumps(document, indent=2))
-        return
+        text = json.dumps(report, indent=2)
+        if json_file == STDOUT:
+            click.echo(text)
+            return
+        json_file.write_text(text + "\n", encoding="utf-8")
+    from ..benchmark_tables import layer_tables, noise_lines, report_table
     from ..rendering import show
 
-    show(report_table(report), *([layers_table(layers)] if layers is not None else []))
-
-
-def report_table(report: Mapping[str, Any]) -> Any:
-    """Build the table of one measurement."""
-    from ..rendering import bytes_text, seconds_text, table
-
-    run = report["run_seconds"]
-    peak = report["process_peak_bytes"]
-    rows = [
-        ("backends", ", ".join(report["backends"]) or "none"),
-        ("load, imports included", seconds_text(report["load_seconds"])),
-        ("first run", seconds_text(report["first_run_seconds"])),
-        (f"run, min of {run['count']}", seconds_text(run["minimum"])),
-        ("run, median", seconds_text(run["median"])),
-        ("run, 90th percentile", seconds_text(run["p90"])),
-        ("runs per second, at the median", f"{1 / run['median']:.4g}" if run["median"] else "-"),
-        ("planned memory of a run", bytes_text(report["plan_peak_bytes"])),
-        ("constants", bytes_text(report["constant_bytes"])),
-        *(
-            (f"copied {way.replace('_', ' ')} in a run", bytes_text(nbytes))
-            for way, nbytes in report["crossing_bytes"].items()
-            if nbytes
-        ),
-        ("peak memory of the process", bytes_text(peak) if peak is not None else "not told by this system"),
-    ]
-    name = Path(report["model"]).name
-    return table(("", name), rows, right=(name,))
-
-
-def layers_table(layers: list[dict[str, Any]]) -> Any:
-    """Build the table of layers, slowest first; times of devices where one tells them."""
-    from ..rendering import bytes_text, seconds_text, table
-
-    total = sum(layer["cost_seconds"] for layer in layers) or 1.0
-    columns = {"layer": "", "kind": "", "backend": "", "host": "right", "device": "right", "share": "right", "": ""}
-    rows = []
-    for layer in sorted(layers, key=lambda layer: -layer["cost_seconds"]):
-        device = layer["device_seconds"]
-        copied = bytes_text(layer["copied_bytes"]) if layer["copied_bytes"] else ""
-        rows.append(
-            {
-                "layer": layer["name"],
-                "kind": layer["kind"].removeprefix("dovetail."),
-                "backend": layer["backend"],
-                "host": seconds_text(layer["mean_seconds"]),
-                "device": "-" if device is None else seconds_text(device),
-                "share": f"{layer['cost_seconds'] / total:.1%}",
-                "": layer["tuned"] or copied,
-            }
-        )
-    if all(layer["device_seconds"] is None for layer in layers):
-        del columns["device"]
-    right = tuple(name for name, side in columns.items() if side)
-    return table(tuple(columns), [tuple(row[name] for name in columns) for row in rows], right=right)
+    show(report_table(report), *(layer_tables(layers) if layers is not None else ()))
+    for line in noise_lines(report["noise"]):
+        click.echo(line)

@@ -40,6 +40,9 @@ def busy_now() -> float | None:
         return None
 
 
-def is_disturbed(foreign: float, threads: int) -> bool:
-    """Tell whether so much foreign work, in CPUs, disturbs a block of so many threads."""
-    return foreign > ALLOWED * max(1, len(usable_cpus()) - threads)
+def is_disturbed(foreign: float, threads: int, cpus: int | None = None) -> bool:
+    """Tell whether so much foreign work, in CPUs, disturbs a block of so many threads.
+
+    `cpus`: how many the block may use; default those of this process.
+    """
+    return foreign > ALLOWED * max(1, (len(usable_cpus()) if cpus is None else cpus) - threads)
