@@ -23,7 +23,7 @@ COMPILE_ARGUMENTS = [
 # usable_cores remembers may be remembered twice.
 C_MODULES = {
     "executor": (),
-    "plans": ("executor", "plan", "spans", "thread_pool", "usable_cores", "watchdog"),
+    "plans": ("executor", "plan", "spans", "thread_pool", "usable_cores", "watchdog", "worker_times"),
     "ports": (),
     "workload": ("host_copy",),
 }

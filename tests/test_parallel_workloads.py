@@ -153,6 +153,23 @@ def test_profile_marks(hard):
         assert '"layer": "mark"' in trace
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_profile_has_what_workers_did(hard, threads):
+    with Runtime(threads=threads) as runtime:
+        net = load(hard, runtime, *CHAIN)
+        with net.profiling() as profile:
+            for _ in range(20):
+                net(numbers())
+    noted = [work for run in profile.each_run for work in run.works]
+    assert all(work.worker < threads for work in noted)
+    assert bool(noted) == (threads > 1), "what one thread did alone is the time of the step"
+    for run in profile.each_run:
+        for work in run.works:
+            begin, end = run.times[work.step]
+            assert begin <= work.begin <= work.end <= end, "a loop lies inside of its step"
+            assert 0 < work.busy <= work.end - work.begin
+
+
 def test_a_forked_child_respawns_the_pool(hard):
     with Runtime(threads=4) as runtime:
         net = load(hard, runtime, *CHAIN)

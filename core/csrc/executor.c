@@ -28,8 +28,12 @@ static void poll_signals(void *arg)
 static int host_parallel_for(const dovetail_call *call, int64_t range, int64_t grain, dovetail_body body, void *arg)
 {
     dvt_context *context = call->context;
-    int undone = dvt_pool_run(context->pool, call->workers, range, grain, body, arg, &context->watch.stop,
-                              on_owner_thread(context) ? poll_signals : NULL, context);
+    void (*poll)(void *) = on_owner_thread(context) ? poll_signals : NULL;
+    int undone = context->workers ? dvt_worker_times_run(context->workers, (int32_t)(call - context->calls), context->pool,
+                                                         call->workers, range, grain, body, arg, &context->watch.stop, poll,
+                                                         context)
+                                  : dvt_pool_run(context->pool, call->workers, range, grain, body, arg, &context->watch.stop,
+                                                 poll, context);
     if (!undone && !(stop_bits(context) & DVT_ENDED)) {
         return DOVETAIL_OK;
     }
@@ -212,6 +216,9 @@ int dvt_context_run(dvt_context *context, int64_t deadline, int wants_poll)
     context->owner_thread = wants_poll ? (void *)pthread_self() : NULL;
     atomic_store_explicit(&context->failure, 0, memory_order_relaxed);
     atomic_store_explicit(&context->n_marks, 0, memory_order_relaxed);
+    if (context->workers) {
+        atomic_store_explicit(&context->workers->n_works, 0, memory_order_relaxed);
+    }
     int unwatched = dvt_watch_begin(&context->watch, deadline, wants_poll);
     if (context->spans) {
         dvt_spans_begin(context->spans, context->queue_tables, context->queues);

@@ -12,6 +12,7 @@
 #include "spans.h"
 #include "thread_pool.h"
 #include "watchdog.h"
+#include "worker_times.h"
 
 enum { DVT_STEP_EXECUTE = 0, DVT_STEP_WAIT = 1 };
 /* A deadline was asked for, and the thread that would watch it cannot be started: nothing ran. */
@@ -72,6 +73,7 @@ typedef struct dvt_context {
     void *owner_thread;
     int64_t *times;             /* (begin, end) of each step, or NULL if nobody profiles */
     dvt_spans *spans;           /* when devices worked; NULL with `times` */
+    dvt_worker_times *workers;  /* when threads of the pool worked; NULL with `times` */
     dvt_mark *marks;
     _Atomic int n_marks;
     _Atomic int failure;        /* 0: none, 1: being written, 2: written */

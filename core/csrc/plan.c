@@ -306,7 +306,8 @@ int dvt_context_profile(dvt_context *context, int wanted)
         context->times = zeroed(2 * (int64_t)context->n_steps, sizeof *context->times);
         context->marks = zeroed(DVT_MAX_MARKS, sizeof *context->marks);
         context->spans = dvt_spans_create(context->n_queues);
-        if (context->times && context->marks && context->spans) {
+        context->workers = dvt_worker_times_create(context->n_steps, context->threads);
+        if (context->times && context->marks && context->spans && context->workers) {
             return 0;
         }
     } else if (wanted) {
@@ -314,9 +315,11 @@ int dvt_context_profile(dvt_context *context, int wanted)
     }
     free(context->times);
     free(context->marks);
+    free(context->workers);
     dvt_spans_destroy(context->spans);
     context->times = NULL;
     context->marks = NULL;
+    context->workers = NULL;
     context->spans = NULL;
     return wanted ? DOVETAIL_OUT_OF_MEMORY : 0;
 }

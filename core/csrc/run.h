@@ -12,8 +12,8 @@
  *     dvt_plan_release(&plan);
  *     dvt_pool_destroy(pool);
  *
- * Sources: executor.c, plan.c, spans.c, thread_pool.c, usable_cores.c, watchdog.c; needs abi.h and
- * POSIX threads. tests/c/test_plan.c is a host in this sense.
+ * Sources: executor.c, plan.c, spans.c, thread_pool.c, usable_cores.c, watchdog.c, worker_times.c;
+ * needs abi.h and POSIX threads. tests/c/test_plan.c is a host in this sense.
  */
 #pragma once
 

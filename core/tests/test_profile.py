@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dovetail import Network, Runtime
-from dovetail.runtime import Profile, Span
+from dovetail.runtime import Profile, Span, Work
 
 
 def step(name, kind, backend="CpuFake", queue=None, copied_bytes=0):
@@ -220,3 +220,40 @@ def test_threads_add_runs_at_the_same_time():
     for thread in threads:
         thread.join()
     assert found.runs == found.layers[0].calls == 2_000
+
+
+def test_workers_have_tracks_behind_the_threads():
+    found = Profile("toy")
+    works = [Work(0, 0, 1_000, 3_000, 2_000), Work(0, 1, 1_500, 3_000, 1_000), Work(0, 2, 1_250, 2_000, 750)]
+    found.add([STEP], [(1_000, 3_500)], [], 7, works=works)
+    found.add([STEP], [(4_000, 5_000)], [], 8, works=[Work(0, 2, 4_000, 4_500, 500)])
+    events = json.loads(found.to_chrome_trace())["traceEvents"]
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    order = {event["tid"]: event["args"]["sort_index"] for event in events if event["name"] == "thread_sort_index"}
+    assert [names[tid] for tid in sorted(names, key=order.get)] == ["host, thread 1", "host, thread 2", "worker 1", "worker 2"]
+    shown = [(names[e["tid"]], e["name"], e["ts"], e["dur"], e["args"]["busy_us"]) for e in events if e.get("cat") == "worker"]
+    assert shown == [
+        ("worker 1", "stem", 1.5, 1.5, 1.0),
+        ("worker 2", "stem", 1.25, 0.75, 0.75),
+        ("worker 2", "stem", 4.0, 0.5, 0.5),
+    ]
+    assert pickle.loads(pickle.dumps(found)).each_run[0].works == works
+
+
+def test_numbers_of_tracks_and_arrows_are_fit_for_viewers():
+    """Tracks have 32 bits, arrows a number of their own each, and numbers are finite."""
+    found = of_devices(3)
+    for thread in range(1_500):  # more than any other kind of track may be numbered from
+        found.add([*ON_DEVICE], [(1, 2)] * 3 + [(0, 0)], [], thread, [Span(1, 0, "", 1, 2)], [Work(0, 1, 1, 2, 1)])
+    text = found.to_chrome_trace()
+    events = json.loads(text, parse_constant=lambda name: pytest.fail(name))["traceEvents"]
+    kinds = {}
+    for event in events:
+        assert 0 <= event.get("tid", 0) < 1 << 31
+        if event["ph"] == "X":
+            assert event["dur"] >= 0
+            kinds.setdefault(event["tid"], set()).add(event["cat"])
+    assert all(len(cats) == 1 for cats in kinds.values()), "a track shows one kind of thing"
+    begun = [event["id"] for event in events if event["ph"] == "s"]
+    assert len(set(begun)) == len(begun) == 2 * 3 + 1_500
+    assert begun == [event["id"] for event in events if event["ph"] == "f"]

@@ -31,7 +31,7 @@ def build(program: Path, test: str, flags: list[str]) -> None:
         "test_crossing": ("crossing",),
         "test_watchdog": ("watchdog",),
         "test_thread_pool": ("watchdog", "thread_pool", "usable_cores"),
-        "test_plan": ("watchdog", "thread_pool", "usable_cores", "executor", "plan", "spans"),
+        "test_plan": ("watchdog", "thread_pool", "usable_cores", "executor", "plan", "spans", "worker_times"),
     }
     sources = [CORE / "tests" / "c" / f"{test}.c", *(CORE / "csrc" / f"{name}.c" for name in tested[test])]
     flags = [*flags, f"-I{CORE / 'src' / 'dovetail' / 'include'}"]

@@ -309,9 +309,60 @@ static void times_are_taken_when_wanted(void)
     CHECK(dvt_context_profile(&context, 1) == 0 && dvt_context_profile(&context, 1) == 0);
     check_run(&context, 0);
     CHECK(0 < context.times[0] && context.times[0] <= context.times[1] && context.times[1] <= context.times[2]);
-    CHECK(dvt_context_profile(&context, 0) == 0 && context.times == NULL);
+    CHECK(dvt_context_profile(&context, 0) == 0 && context.times == NULL && context.workers == NULL);
     check_run(&context, 0);
     end_context(&context, &chain);
+}
+
+enum { CHUNK_NS = 200000, CHUNKS = 12 };
+
+struct noted_region {
+    dvt_worker_times *times;
+    dvt_pool *pool;
+    _Atomic int items, inner_items;
+};
+
+static void count_inside(int64_t begin, int64_t end, int32_t worker UNUSED, void *arg)
+{
+    atomic_fetch_add(&((struct noted_region *)arg)->inner_items, (int)(end - begin));
+}
+
+/* Takes a known time, and opens a region inside: its time is that of the chunk. */
+static void take_a_while(int64_t begin, int64_t end, int32_t worker UNUSED, void *arg)
+{
+    struct noted_region *region = arg;
+    int64_t until = dvt_now_ns() + CHUNK_NS;
+    CHECK(dvt_worker_times_run(region->times, 0, region->pool, 3, 5, 1, count_inside, region, NULL, NULL, NULL) == 0);
+    while (dvt_now_ns() < until) {
+    }
+    atomic_fetch_add(&region->items, (int)(end - begin));
+}
+
+static void workers_tell_when_they_worked(void)
+{
+    struct noted_region region = {.times = dvt_worker_times_create(2, 3), .pool = dvt_pool_create(3, 50)};
+    CHECK(region.times && region.times->room == 24);
+    for (int runs = 1; runs <= 10; runs++) {    /* there is room for eight regions */
+        int64_t before = dvt_now_ns();
+        CHECK(dvt_worker_times_run(region.times, 1, region.pool, 3, 2 * CHUNKS, 2, take_a_while, &region, NULL, NULL, NULL) == 0);
+        int64_t after = dvt_now_ns(), busy = 0;
+        CHECK(region.items == 2 * CHUNKS * runs && region.inner_items == 5 * CHUNKS * runs);
+        CHECK(region.times->n_works == (runs < 8 ? 3 * runs : 24));
+        for (int32_t worker = 0; runs <= 8 && worker < 3; worker++) {
+            const dvt_work *work = &region.times->works[3 * (runs - 1) + worker];
+            CHECK(work->step == 1 && work->worker == worker && 0 <= work->busy && work->busy <= work->end - work->begin);
+            CHECK(work->begin == 0 || (before <= work->begin && work->end <= after));
+            busy += work->busy;
+        }
+        CHECK(runs > 8 || (busy >= (int64_t)CHUNKS * CHUNK_NS && busy <= 3 * (after - before)));
+    }
+    region.times->n_works = 0;
+    CHECK(dvt_worker_times_run(region.times, 0, region.pool, 3, 2, 2, count_inside, &region, NULL, NULL, NULL) == 0);
+    CHECK(dvt_worker_times_run(region.times, 0, region.pool, 1, 9, 1, count_inside, &region, NULL, NULL, NULL) == 0);
+    CHECK(dvt_worker_times_run(region.times, 0, region.pool, 3, 0, 1, count_inside, &region, NULL, NULL, NULL) == 0);
+    CHECK(region.times->n_works == 0 && region.inner_items == 50 * CHUNKS + 11);
+    free(region.times);
+    dvt_pool_destroy(region.pool);
 }
 
 /* The queue notes what its step did, and a span of a call that is not this run's. */
@@ -376,4 +427,5 @@ RUN_TESTS(
     TEST(what_cannot_be_made_leaves_nothing),
     TEST(a_step_that_fails_says_so),
     TEST(times_are_taken_when_wanted),
+    TEST(workers_tell_when_they_worked),
     TEST(devices_tell_when_they_worked))

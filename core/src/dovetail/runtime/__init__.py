@@ -14,9 +14,9 @@ from .runtime import Runtime, default_runtime
 if TYPE_CHECKING:
     from .guard import Guard
     from .profile import LayerTime, Profile
-    from .profiled_run import ProfiledRun, Span
+    from .profiled_run import ProfiledRun, Span, Work
 
-__all__ = ["Guard", "LayerTime", "LoadedNetwork", "Profile", "ProfiledRun", "Runtime", "Span", "default_runtime"]
+__all__ = ["Guard", "LayerTime", "LoadedNetwork", "Profile", "ProfiledRun", "Runtime", "Span", "Work", "default_runtime"]
 
 _LATER = {
     "Guard": "guard",
@@ -24,6 +24,7 @@ _LATER = {
     "Profile": "profile",
     "ProfiledRun": "profiled_run",
     "Span": "profiled_run",
+    "Work": "profiled_run",
 }
 
 if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name acceptable to type checkers

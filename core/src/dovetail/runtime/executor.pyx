@@ -16,7 +16,7 @@ from libc.stdint cimport int64_t
 from posix.unistd cimport getpid
 
 from dovetail.abi cimport DOVETAIL_CANCELLED, DOVETAIL_FORKED, DOVETAIL_OK, DOVETAIL_OUT_OF_MEMORY
-from dovetail.runtime.plans cimport DVT_MAX_MARKS, DVT_TIMED_OUT, DVT_UNWATCHED, Context, Plan, dvt_span, now_ns
+from dovetail.runtime.plans cimport DVT_MAX_MARKS, DVT_TIMED_OUT, DVT_UNWATCHED, Context, Plan, dvt_span, dvt_work, now_ns
 from dovetail.runtime.ports cimport Port, Ports, fits
 
 import os
@@ -390,7 +390,8 @@ cdef class NetworkRunner:
     cdef int _report(self, profile, Plan plan, Context context) except -1:
         cdef int i
         cdef dvt_span span
-        from .profiled_run import Span  # not by every process
+        cdef dvt_work work
+        from .profiled_run import Span, Work  # not by every process
 
         times = [(context.c.times[2 * i], context.c.times[2 * i + 1]) for i in range(plan.n_steps)]
         marks = [
@@ -402,8 +403,13 @@ cdef class NetworkRunner:
             span = context.c.spans.spans[i]
             name = "" if span.name == NULL else span.name.decode("utf-8", "replace")
             spans.append(Span(span.step, span.queue, name, span.begin, span.end))
+        works = []
+        for i in range(context.c.workers.n_works):
+            work = context.c.workers.works[i]
+            if work.begin != 0:
+                works.append(Work(work.step, work.worker, work.begin, work.end, work.busy))
         for one in profile:
-            one.add(plan.steps, times, marks, threading.get_ident(), spans)
+            one.add(plan.steps, times, marks, threading.get_ident(), spans, works)
         return 0
 
     def _plan_alone(self, make, timeout):

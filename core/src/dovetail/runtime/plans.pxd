@@ -50,6 +50,17 @@ cdef extern from "run.h" nogil:
         dvt_span *spans
         int32_t n_spans
 
+    ctypedef struct dvt_work:
+        int32_t step
+        int32_t worker
+        int64_t begin
+        int64_t end
+        int64_t busy
+
+    ctypedef struct dvt_worker_times:
+        int32_t n_works
+        dvt_work *works
+
     ctypedef struct dvt_context:
         dvt_watch watch
         int32_t n_steps
@@ -58,6 +69,7 @@ cdef extern from "run.h" nogil:
         int64_t *times
         dvt_mark *marks
         dvt_spans *spans
+        dvt_worker_times *workers
         int n_marks
         int code
         int32_t failed_step

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..ground.records import NamedTuple
 from .chrome_trace import trace_events
-from .profiled_run import ProfiledRun, Span
+from .profiled_run import ProfiledRun, Span, Work
 
 
 class LayerTime(NamedTuple):
@@ -97,9 +97,10 @@ class Profile:
         marks: list[tuple[int, str, int]],
         thread: int,
         spans: Sequence[Span] = (),
+        works: Sequence[Work] = (),
     ) -> None:
         """Take the times of one run: (begin, end) per step, CLOCK_MONOTONIC nanoseconds."""
-        self._runs.append(ProfiledRun(steps, times, marks, thread, spans))  # atomic: threads need no lock
+        self._runs.append(ProfiledRun(steps, times, marks, thread, spans, works))  # atomic: threads need no lock
 
     @property
     def each_run(self) -> tuple[ProfiledRun, ...]:
@@ -180,9 +181,9 @@ class Profile:
     def to_chrome_trace(self, path: str | Path | None = None) -> str:
         """Return the runs as Chrome trace events, also written to `path` if given.
 
-        Each thread of the host has a track, and so has each device that tells when it worked, for
-        each thread whose runs it carried out; arrows lead from one to the other. Load them in
-        Perfetto or chrome://tracing.
+        Each thread of the host has a track, each thread of the pool that worked for one of them,
+        and each device that tells when it worked, for each thread whose runs it carried out; arrows
+        lead from where a step was enqueued to the device. Load them in Perfetto or chrome://tracing.
         """
         text = json.dumps({"traceEvents": trace_events(self.network, self.each_run), "displayTimeUnit": "ns"})
         if path is not None:

@@ -26,6 +26,23 @@ class Span(NamedTuple):
     end: int
 
 
+class Work(NamedTuple):
+    """What one thread of the pool did of one parallel loop of a step, in nanoseconds.
+
+    Attributes:
+        step: Index of the step.
+        worker: Index of the thread in the pool; 0 is the one that ran the network.
+        begin, end: Of its first and of its last part of the loop, in CLOCK_MONOTONIC.
+        busy: How long it worked in between.
+    """
+
+    step: int
+    worker: int
+    begin: int
+    end: int
+    busy: int
+
+
 class ProfiledRun(NamedTuple):
     """The times of one run.
 
@@ -35,6 +52,7 @@ class ProfiledRun(NamedTuple):
         marks: (index of a step, name, time) of moments that kernels marked.
         thread: Which ran it.
         spans: When devices worked, by queue in the order in which they were told.
+        works: When threads of the pool worked; nothing of loops that one thread did alone.
     """
 
     steps: Sequence[Any]
@@ -42,6 +60,7 @@ class ProfiledRun(NamedTuple):
     marks: list[tuple[int, str, int]]
     thread: int
     spans: Sequence[Span] = ()
+    works: Sequence[Work] = ()
 
     def device_times(self) -> dict[int, int]:
         """Return how long devices worked, by index of the step, of steps whose devices tell."""
