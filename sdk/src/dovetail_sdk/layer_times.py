@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from dovetail import LoadedNetwork, TensorInfo
+    from dovetail import LoadedNetwork, Network, TensorInfo
     from dovetail.runtime import LayerTime, Profile
 
 _NO_WORK = ("dovetail.Wait", "dovetail.MemoryCopy", "dovetail.OutputCopy")
@@ -115,13 +115,42 @@ def gflops(macs: int | None, seconds: float) -> float | None:
     return 2 * macs / seconds / 1e9 if macs and seconds > 0 else None
 
 
-def measured_layers(loaded: LoadedNetwork, profile: Profile, macs: Mapping[str, int | None]) -> list[MeasuredLayer]:
+class LayerWork(NamedTuple):
+    """A layer of the original network.
+
+    Attributes:
+        name: Its name.
+        sources: Names in the model that it stands for: several layers may stand for one node of a
+            file. Steps have these as `sources`.
+        macs: Multiply-accumulates; None if they are not known.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    macs: int | None
+
+
+def work_of(network: Network, shapes: Mapping[str, Any]) -> list[LayerWork]:
+    """Count the multiply-accumulates of a network's layers, as `dovetail show` does.
+
+    Args:
+        network: The original one.
+        shapes: Sizes of what is open, by name.
+    """
+    from .summary import summarize, with_known_shapes
+
+    graph, reason = with_known_shapes(network, shapes)
+    macs = {layer.name: layer.macs for layer in summarize(graph, reason).layers}
+    return [LayerWork(layer.name, layer.sources, macs[layer.name]) for layer in graph if layer.name in macs]
+
+
+def measured_layers(loaded: LoadedNetwork, profile: Profile, work: Sequence[LayerWork]) -> list[MeasuredLayer]:
     """Describe the layers of a profile, in the order in which they run.
 
     Args:
         loaded: What was profiled, with the plan of these runs its latest.
         profile: At least one run.
-        macs: Multiply-accumulates of each layer of the original network, by name.
+        work: That of the layers of the original network.
     """
     infos = {layer.name: tuple(slot.known_info for slot in layer.outputs) for layer in loaded.optimized.graph}
     enqueued = {step.name for run in profile.each_run for step in run.steps if step.queue is not None}
@@ -134,7 +163,7 @@ def measured_layers(loaded: LoadedNetwork, profile: Profile, macs: Mapping[str, 
             time.backend,
             time.sources,
             infos.get(time.name, ()),
-            work,
+            macs,
             time.median_cost_ns / 1e9,
             time.median_cost_ns / total,
             time.median_ns / 1e9,
@@ -146,27 +175,35 @@ def measured_layers(loaded: LoadedNetwork, profile: Profile, macs: Mapping[str, 
             time.copied_bytes,
             time.tuned,
         )
-        for time, work in zip(times, macs_of_steps(times, macs), strict=True)
+        for time, macs in zip(times, macs_of_steps(times, work), strict=True)
     ]
 
 
-def macs_of_steps(times: Sequence[LayerTime], macs: Mapping[str, int | None]) -> list[int | None]:
+def macs_of_steps(times: Sequence[LayerTime], work: Sequence[LayerWork]) -> list[int | None]:
     """Give each step the multiply-accumulates of the layers that it stands for.
 
-    Each layer counts once. Where several steps stand for it, as a convolution and what reorders its
-    result, it is that which has the name of one of its layers, and among such the slowest.
+    Each layer counts once: for the step of its name, else for one that stands for it. Where several
+    do, as a convolution and what reorders its result, it is one that has the name of some layer of
+    the original network, and among such the slowest.
     """
     found: list[int | None] = [0] * len(times)
-    computing = [number for number, time in enumerate(times) if time.kind not in _NO_WORK]
+    named: dict[str, int] = {}
     standing: dict[str, list[int]] = {}
-    for number in computing:
-        for source in times[number].sources:
-            standing.setdefault(source, []).append(number)
-    for source, numbers in standing.items():
-        work = macs.get(source, 0)
-        chosen = max(numbers, key=lambda number: (times[number].name in times[number].sources, times[number].median_cost_ns))
+    for number, time in enumerate(times):
+        if time.kind not in _NO_WORK:
+            named[time.name] = number
+            for source in time.sources:
+                standing.setdefault(source, []).append(number)
+    names = {layer.name for layer in work}
+    for layer in work:
+        numbers = [number for source in layer.sources for number in standing.get(source, ())]
+        if layer.macs == 0 or not (numbers or layer.name in named):
+            continue
+        chosen = named.get(layer.name)
+        if chosen is None:
+            chosen = max(numbers, key=lambda number: (times[number].name in names, times[number].median_cost_ns))
         known = found[chosen]
-        found[chosen] = None if work is None or known is None else known + work
+        found[chosen] = None if layer.macs is None or known is None else known + layer.macs
     return found
 
 

@@ -22,7 +22,7 @@ from ..options import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dovetail import LoadedNetwork, Network
+    from dovetail import LoadedNetwork
     from dovetail.runtime import Profile
 
     from ..concurrent_runs import Amount, Request
@@ -115,6 +115,7 @@ def command(
 
     from ..concurrent_runs import measure, request_of
     from ..feeding import feeds_for, input_specs
+    from ..layer_times import measured_layers, work_of
     from ..machine_state import MachineState, disturbances
     from ..options import one_for_open_sizes, shapes_for
     from ..pictures import PictureSettings
@@ -177,7 +178,7 @@ def command(
         if profile or trace is not None:
             profiled = _profiled(loaded, asked, iterations)
             if profile:
-                layers = _layers(loaded, profiled, network, shapes)
+                layers = measured_layers(loaded, profiled, work_of(network, shapes))
                 report |= _of_layers(profiled, layers)
             if trace is not None:
                 profiled.latest(TRACED_RUNS).to_chrome_trace(trace)
@@ -214,14 +215,6 @@ def _profiled(loaded: LoadedNetwork, asked: Sequence[Request], iterations: int |
     with meter("profiling") as told, loaded.profiling() as profile:
         measure(asked, amount, told=told)
     return profile
-
-
-def _layers(loaded: LoadedNetwork, profile: Profile, network: Network, shapes: Mapping[str, Any]) -> list[MeasuredLayer]:
-    from ..layer_times import measured_layers
-    from ..summary import summarize, with_known_shapes
-
-    summary = summarize(*with_known_shapes(network, shapes))
-    return measured_layers(loaded, profile, {layer.name: layer.macs for layer in summary.layers})
 
 
 def _of_layers(profile: Profile, layers: Sequence[MeasuredLayer]) -> dict[str, Any]:
