@@ -37,7 +37,7 @@ def report_table(report: Mapping[str, Any], width: int | None = None) -> Any:
         ("latency, 95th percentile", seconds_text(run["p95"])),
         ("latency, 99th percentile", seconds_text(run["p99"])),
         ("latency, maximum", seconds_text(run["maximum"])),
-        ("load, imports included", seconds_text(report["load_seconds"])),
+        ("load", seconds_text(report["load_seconds"])),
         ("first run", seconds_text(report["first_run_seconds"])),
         ("planned memory of a run", planned if requests == 1 else f"{planned}, {requests} times"),
         ("constants", bytes_text(report["constant_bytes"])),
