@@ -67,7 +67,7 @@ def _layers_table(layers: Sequence[MeasuredLayer], width: int | None) -> Any:
     several = len({layer.backend for layer in layers}) > 1
     columns = [
         Column("layer", least=24),
-        Column("kind", least=12),
+        Column("kind", least=18),
         Column("backend", leaves=None if several else 2),
         Column("output", leaves=1),
         *((Column("host", right=True, leaves=4), Column("device", right=True)) if told else (Column("time", right=True),)),
