@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .fitting import Column, fitted_table, shortened, width_of_output
+from .fitting import Column, fitted_table
 from .layer_times import LayerSum, MeasuredLayer, sum_of, sums_by
-from .rendering import bytes_text, count_text, seconds_text, table
+from .rendering import bytes_text, count_text, room, seconds_text, shortened, table
 
 _LABELS = 32
 """Columns that the left half of the report takes, at most."""
@@ -49,7 +49,7 @@ def report_table(report: Mapping[str, Any], width: int | None = None) -> Any:
         ),
         ("peak memory of the process", bytes_text(peak) if peak is not None else "not told by this system"),
     ]
-    width = width_of_output() if width is None else width
+    width = room() if width is None else width
     name = shortened(Path(report["model"]).name, max(width - _LABELS, 16))
     return table(("", name), rows, right=(name,))
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .rendering import PIPE_WIDTH, console, table
+from .rendering import room, shortened, table
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _GAP = 3
 """Blanks between two columns of `rendering.table`."""
 _EDGES = 2
 """Blanks left and right of it."""
-_CUT = "..."
 _FLOOR = 12
 """Width down to which cells are shortened once no column can be left out any more."""
 
@@ -36,12 +37,7 @@ class Column:
     leaves: int | None = None
 
 
-def width_of_output() -> int:
-    """Return how many columns standard output has."""
-    return console(sys.stdout).width if sys.stdout.isatty() else PIPE_WIDTH
-
-
-def fitted_table(columns: Sequence[Column], rows: Sequence[Mapping[str, str]], width: int | None = None) -> Any:
+def fitted_table(columns: Sequence[Column], rows: Sequence[Mapping[str, str | Text]], width: int | None = None) -> Any:
     """Build a table that is at most so wide, if that can be.
 
     Columns whose cells are all empty are left out. Then those that may be shortened are, the widest
@@ -52,25 +48,29 @@ def fitted_table(columns: Sequence[Column], rows: Sequence[Mapping[str, str]], w
         rows: Cells by heading.
         width: In characters; default that of standard output.
     """
-    chosen, cells = fitted(columns, rows, width_of_output() if width is None else width)
+    chosen, cells = fitted(columns, rows, room() if width is None else width)
     right = [column.heading for column in chosen if column.right]
     return table([column.heading for column in chosen], cells, right=right)
 
 
 def fitted(
-    columns: Sequence[Column], rows: Sequence[Mapping[str, str]], width: int
-) -> tuple[list[Column], list[tuple[str, ...]]]:
+    columns: Sequence[Column], rows: Sequence[Mapping[str, str | Text]], width: int
+) -> tuple[list[Column], list[tuple[str | Text, ...]]]:
     """Return the columns that there is room for, and the cells of each row."""
     chosen = [column for column in columns if any(row[column.heading] for row in rows) or column.least is not None]
     while True:
         widths = {c.heading: max([len(c.heading), *(len(row[c.heading]) for row in rows)]) for c in chosen}
-        room = width - _EDGES - _GAP * (len(chosen) - 1)
+        space = width - _EDGES - _GAP * (len(chosen) - 1)
         leaving = [column for column in chosen if column.leaves is not None]
-        if _shorten(widths, room, {c.heading: c.least for c in chosen if c.least is not None}) or not leaving:
+        if _shorten(widths, space, {c.heading: c.least for c in chosen if c.least is not None}) or not leaving:
             break
         chosen.remove(min(leaving, key=lambda column: column.leaves or 0))
-    _shorten(widths, room, {c.heading: min(c.least, _FLOOR) for c in chosen if c.least is not None})
-    return chosen, [tuple(shortened(row[c.heading], widths[c.heading]) for c in chosen) for row in rows]
+    _shorten(widths, space, {c.heading: min(c.least, _FLOOR) for c in chosen if c.least is not None})
+    return chosen, [tuple(_within(row[c.heading], widths[c.heading]) for c in chosen) for row in rows]
+
+
+def _within(cell: str | Text, width: int) -> str | Text:
+    return cell if len(cell) <= width else shortened(str(cell), width)
 
 
 def _shorten(widths: dict[str, int], room: int, least: Mapping[str, int]) -> bool:
@@ -81,10 +81,3 @@ def _shorten(widths: dict[str, int], room: int, least: Mapping[str, int]) -> boo
             return False
         widths[max(able, key=lambda heading: widths[heading])] -= 1
     return True
-
-
-def shortened(text: str, width: int) -> str:
-    """Return the end of a text, by which the names of layers differ, if all of it is too long."""
-    if len(text) <= width:
-        return text
-    return f"{_CUT}{text[len(text) - width + len(_CUT) :]}" if width > len(_CUT) else text[len(text) - width :]

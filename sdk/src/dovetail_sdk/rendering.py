@@ -25,6 +25,12 @@ PIPE_WIDTH = 200
 NARROWEST = 12
 """Columns that long names are not made narrower than."""
 
+_WHOLE = 40
+"""Columns of a word that is never broken; a longer one may be, where there is no room."""
+
+_PROSE = 28
+"""Columns that are left to prose, which wraps between words, before names are shortened."""
+
 _GAP = 3
 """Columns between two of a table."""
 
@@ -82,7 +88,16 @@ def _width_of(widths: Sequence[int]) -> int:
 
 
 def shortened(text: str, width: int) -> str:
-    """Leave out the beginning of a name that has no room: names differ at their ends."""
+    """Leave out the beginning of a name that has no room: names differ at their ends.
+
+    Of names that converters joined by semicolons, that of the last operator of a fused layer stays,
+    which they put first.
+    """
+    from rich.cells import cell_len
+
+    first, fused, _ = text.partition(";")
+    if fused and width > NARROWEST and cell_len(text) > width:
+        return f"{shortened(first, width - 4)};..."
     return cut(text[::-1], width)[::-1]
 
 
@@ -127,8 +142,9 @@ def table(
     if shorten:
         lines = _narrowed(lines, shorten)
     result = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for heading, justify in zip(lines[0], justified, strict=True):
-        result.add_column(heading, justify=justify, overflow="fold")
+    for at, (heading, justify) in enumerate(zip(lines[0], justified, strict=True)):
+        cells = [str(line[at]) for line in lines]
+        result.add_column(heading, justify=justify, overflow="fold", min_width=min(_longest_word(cells), _WHOLE))
     for line in lines[1:]:
         result.add_row(*line)
     return result
@@ -144,6 +160,8 @@ def _narrowed(
         shorten: What shortens a text to a width, by number of the column.
     """
     widths = _widths(lines)
+    for at in set(range(len(widths))) - shorten.keys():  # which wrap between words
+        widths[at] = min(widths[at], max(_longest_word([str(line[at]) for line in lines]), _PROSE))
     while _width_of(widths) > room():
         widest = max(shorten, key=lambda at: widths[at])
         if widths[widest] <= NARROWEST:
@@ -152,6 +170,12 @@ def _narrowed(
     return [
         tuple(shorten[at](str(cell), widths[at]) if at in shorten else cell for at, cell in enumerate(line)) for line in lines
     ]
+
+
+def _longest_word(texts: Iterable[str]) -> int:
+    from rich.cells import cell_len
+
+    return max((cell_len(word) for text in texts for word in text.split()), default=0)
 
 
 def styled(text: str, style: str) -> Text:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from ..ground.close_names import close_names
 from ..ground.errors import ErrorCode, ModelError
 from ..ground.limits import Limits, limited
-from .contents import parse_content
 from .held_files import HeldFiles, stamp_of
 from .parsers import created, installed_suffixes, offer_for, parsed, suffix_of
 
@@ -39,7 +38,12 @@ def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) 
     """
     with limited(limits) as load:
         before = load.memory
-        network = _parse(model) if isinstance(model, str | os.PathLike) else parse_content(model)
+        if isinstance(model, str | os.PathLike):
+            network = _parse(model)
+        else:
+            from .contents import parse_content  # few models lie in memory
+
+            network = parse_content(model)
         missing = network.bytes_of_constants() - (load.memory - before)
         if missing > 0:  # a parser that counts nothing itself
             load.take_memory(missing, f"the constants of network {network.name!r}")

@@ -164,7 +164,7 @@ def _show_coverage(coverage: Coverage, id: str) -> None:
     from ..rendering import show, table
 
     rows = [(layer.name, layer.kind, "yes" if layer.taken else layer.code, layer.reason) for layer in coverage.layers]
-    show(table(["layer", "kind", "taken", "why not"], rows))
+    show(table(["layer", "kind", "taken", "why not"], rows, long=("layer",)))
     for layer in coverage.layers:
         for known in layer.deviations:
             click.echo(f"{click.style('deviates', fg='magenta')} {layer.name}: {known}")

@@ -23,6 +23,8 @@ from . import run
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rich.text import Text
+
     from dovetail import Limits, LoadedNetwork
 
     from ..comparison import Comparison, Row
@@ -30,9 +32,6 @@ if TYPE_CHECKING:
 
 _FEEDING = ("seed", "mean", "scale", "layout", "channels")
 """Options of `dovetail run` that say what is fed."""
-
-NAME_WIDTH = 56
-"""Characters of a name in a table, about."""
 
 
 @click.command(cls=JsonToFile)
@@ -166,17 +165,13 @@ def _print(
         click.echo(line)
 
 
-def short(name: str) -> str:
-    """Leave out the middle of a long name, such as TensorFlow Lite has; JSON has all of it."""
-    return name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH // 2]}...{name[-NAME_WIDTH // 2 :]}"
-
-
 def rows_table(what: str, rows: Sequence[Row]) -> Any:
     """Build the table of what was compared, in order of execution."""
-    from ..rendering import styled, table
+    from ..fitting import Column, fitted_table
+    from ..rendering import styled
 
     numbers = ("max abs", "mean abs", "max rel", "SNR dB", "cosine")
-    cells = []
+    cells: list[dict[str, str | Text]] = []
     for row in rows:
         found = row.difference
         values = (
@@ -185,5 +180,25 @@ def rows_table(what: str, rows: Sequence[Row]) -> Any:
             if found is not None
             else ["-"] * len(numbers)
         )
-        cells.append((short(row.label), *row.backends, *values, styled(row.verdict, "red") if row.is_beyond else row.verdict))
-    return table((what, "A on", "B on", *numbers, ""), cells, right=numbers)
+        verdict = styled(row.verdict, "red") if row.is_beyond else row.verdict
+        cells.append(
+            {
+                what: row.label,
+                "A on": row.backends[0],
+                "B on": row.backends[1],
+                **dict(zip(numbers, values, strict=True)),
+                "": verdict,
+            }
+        )
+    columns = (
+        Column(what, least=20),
+        Column("A on", leaves=5),
+        Column("B on", leaves=4),
+        Column("max abs", right=True),
+        Column("mean abs", right=True, leaves=2),
+        Column("max rel", right=True, leaves=3),
+        Column("SNR dB", right=True),
+        Column("cosine", right=True, leaves=1),
+        Column(""),
+    )
+    return fitted_table(columns, cells)

@@ -208,7 +208,6 @@ def _counted(count: int, one: str, several: str) -> str:
 
 def _tables(report: Report) -> list[Any]:
     from ..rendering import table
-    from .diff import short
 
     measured = any(row.alone is not None for row in report.layers)
     columns = ("layer", "kind", "SNR dB", "max abs", *(("alone dB",) if measured else ()))
@@ -216,11 +215,11 @@ def _tables(report: Report) -> list[Any]:
     for row in report.layers:
         found = row.difference
         alone = () if not measured else (f"{row.alone:.1f}" if row.alone is not None else "-",)
-        rows.append((short(row.name), row.kind, decibels(found), f"{found.max_abs:.3g}", *alone))
-    outputs = [(short(name), decibels(one), f"{one.max_abs:.3g}", f"{one.cosine:.6f}") for name, one in report.outputs.items()]
+        rows.append((row.name, row.kind, decibels(found), f"{found.max_abs:.3g}", *alone))
+    outputs = [(name, decibels(one), f"{one.max_abs:.3g}", f"{one.cosine:.6f}") for name, one in report.outputs.items()]
     return [
-        table(columns, rows, right=columns[2:]),
-        table(("output", "SNR dB", "max abs", "cosine"), outputs, right=("SNR dB", "max abs", "cosine")),
+        table(columns, rows, right=columns[2:], long=("layer",)),
+        table(("output", "SNR dB", "max abs", "cosine"), outputs, right=("SNR dB", "max abs", "cosine"), long=("output",)),
     ]
 
 

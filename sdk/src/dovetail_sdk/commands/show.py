@@ -63,24 +63,32 @@ def tensors_table(summary: NetworkSummary) -> Any:
 
     kinds = (("input", summary.inputs), ("output", summary.outputs), ("state", summary.states))
     rows = [cells(direction, tensor) for direction, tensors in kinds for tensor in tensors]
-    return table(("", "name", "dtype", "shape"), rows)
+    return table(("", "name", "dtype", "shape"), rows, long=("name",))
 
 
 def layers_table(summary: NetworkSummary) -> Any:
     """Build the table of layers."""
-    from ..rendering import count_text, table
+    from ..fitting import Column, fitted_table
+    from ..rendering import count_text
 
     rows = [
-        (
-            layer.name,
-            layer.kind.removeprefix("dovetail."),
-            ", ".join(str(info) if info is not None else "?" for info in layer.outputs),
-            count_text(layer.parameters) if layer.parameters else "",
-            "?" if layer.macs is None else count_text(layer.macs) if layer.macs else "",
-        )
+        {
+            "layer": layer.name,
+            "kind": layer.kind.removeprefix("dovetail."),
+            "output": ", ".join(str(info) if info is not None else "?" for info in layer.outputs),
+            "parameters": count_text(layer.parameters) if layer.parameters else "",
+            "MACs": "?" if layer.macs is None else count_text(layer.macs) if layer.macs else "",
+        }
         for layer in summary.layers
     ]
-    return table(("layer", "kind", "output", "parameters", "MACs"), rows, right=("parameters", "MACs"))
+    columns = (
+        Column("layer", least=24),
+        Column("kind"),
+        Column("output", least=24),
+        Column("parameters", right=True, leaves=1),
+        Column("MACs", right=True, leaves=2),
+    )
+    return fitted_table(columns, rows)
 
 
 def total_lines(summary: NetworkSummary) -> list[str]:

@@ -109,7 +109,7 @@ def _print(report: TuningReport) -> None:
         for row in report.layers
     ]
     columns = ("layer", "backend", "default", "takes", "winner", "takes ", "gain", "")
-    show(table(columns, rows, right=("takes", "takes ", "gain")))
+    show(table(columns, rows, right=("takes", "takes ", "gain"), long=("layer",)))
     changed = sum(row.winner != row.default for row in report.layers)
     threads = f"{report.threads} thread{'s' if report.threads > 1 else ''}"
     click.echo(f"{changed} of {len(rows)} choices differ from the default, with {threads}")
