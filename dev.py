@@ -11,6 +11,7 @@ python3 dev.py bench NAME [arguments]   run benchmarks/NAME.py; models: beside o
 python3 dev.py fuzz [arguments]         load and run mutated models: --minutes 10; see --help
 python3 dev.py sanitize [arguments]     tests with ASan, UBSan; --quick: some; else Python arguments
 python3 dev.py simulate [arguments]     tests of GpuAcc's kernels on a simulator; finds stray ones
+python3 dev.py wheels [arguments]       build sdists and wheels of all members into dist; see --help
 python3 dev.py setup                    only set up
 
 Only the standard library is imported here, and the file parses on an old Python, so that it can say
@@ -400,7 +401,7 @@ def demo(arguments: "list[str]") -> int:
 
 def test(arguments: "list[str]") -> int:
     """Run the tests: a process for each core where nothing but options of whole runs was given."""
-    setup(["demo", "test", *(["serve"] if "--all" in arguments else [])])
+    setup(["demo", "test", *(["serve", "wheels"] if "--all" in arguments else [])])
     whole = set(arguments) <= {"--all", "-q", "-x"}
     # A file stays in one process: what its tests share is made once.
     spread = ["-n", str(usable_cores()), "--dist", "loadfile"] if whole else []
@@ -451,6 +452,12 @@ def simulate(arguments: "list[str]") -> int:
     return run("-m", "pytest", "-p", "tools.simulate", *([] if chosen else ["cl_backend/tests"]), *arguments)
 
 
+def wheels(arguments: "list[str]") -> int:
+    """Build what is released into dist; nothing of ours need be installed for it."""
+    setup([], build=False)
+    return run("tools/wheels.py", *arguments)
+
+
 def main() -> int:
     """Run the command that the arguments name."""
     commands = {
@@ -462,6 +469,7 @@ def main() -> int:
         "fuzz": fuzz,
         "sanitize": sanitize,
         "simulate": simulate,
+        "wheels": wheels,
     }
     commands["setup"] = lambda _: setup(["demo", "test"]) or 0
     name, *arguments = sys.argv[1:] or ["help"]

@@ -1,13 +1,17 @@
 """What the workspace tests share: where the checkout lies and which members it has."""
 
+import fcntl
 import functools
 import gc
+import importlib.util
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,7 +28,6 @@ from build_once import build_once  # noqa: E402
 from faults.fixtures import built, built_table, neighbour, runtime, scene  # noqa: E402, F401  # fixtures
 
 NOT_SOURCE = shutil.ignore_patterns("*.so", "*.pyd", "build", "dist", "*.egg-info", "__pycache__", ".*")
-BUILD_SDIST = "import sys; from setuptools import build_meta; print(build_meta.build_sdist(sys.argv[1]))"
 MEMBERS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["dovetail"]["workspace"]["members"]
 
 
@@ -89,12 +92,18 @@ def from_index(reason, *command):
     assert done.returncode == 0, done.stderr
 
 
+def processor_seconds():
+    """Return what the children that have ended used, which does not depend on who else is there."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 @pytest.fixture(scope="session")
 def release(tmp_path_factory):
     """The release tests' tools; `parallel` are the settings that compile extensions in parallel."""
     parallel = tmp_path_factory.mktemp("settings") / "build.cfg"
     parallel.write_text(f"[build_ext]\nparallel = {len(os.sched_getaffinity(0))}\n")
-    return SimpleNamespace(check=check, from_index=from_index, parallel=parallel)
+    return SimpleNamespace(check=check, from_index=from_index, parallel=parallel, processor_seconds=processor_seconds)
 
 
 @pytest.fixture(scope="session")
@@ -105,35 +114,52 @@ def third_party(members):
     return [need for table in ours for need in table.get("dependencies", []) if re.match(r"[\w.-]+", need)[0] not in names]
 
 
+def made_once(tmp_path_factory, name, make):
+    """Return a folder that the first of a test run's processes makes; the others wait for it."""
+    own = tmp_path_factory.getbasetemp()
+    common = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    folder, unfinished = common / name, common / f"{name}-unfinished"
+    with (common / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            make(unfinished)
+            unfinished.rename(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
-def sdists(members, tmp_path_factory):
+def wheels_tool():
+    """The module behind `dev.py wheels`."""
+    spec = importlib.util.spec_from_file_location("wheels", ROOT / "tools" / "wheels.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def sdists(wheels_tool, tmp_path_factory):
     """The sdist of every member and, last, of the meta-package, from a temporary clean copy."""
-    work = tmp_path_factory.mktemp("sdists")
-    for above in ("templates", "examples"):  # which the sdk takes along
-        shutil.copytree(ROOT / above, work / above, ignore=NOT_SOURCE)
-    made = []
-    for member in (*members, ROOT):
-        source = work / "source"
-        if member == ROOT:
-            source.mkdir()
-            for name in ("pyproject.toml", "README.md", "LICENSE"):
-                shutil.copy(ROOT / name, source)
-        else:
-            shutil.copytree(member, source, ignore=NOT_SOURCE)
-        made.append(work / check(sys.executable, "-c", BUILD_SDIST, work, cwd=source).split()[-1])
-        shutil.rmtree(source)
-    return made
+    build = wheels_tool.Build(tmp_path_factory.mktemp("sdists") / "work")
+    return [build.sdist(member) for member in wheels_tool.workspace()]
 
 
 @pytest.fixture(scope="session")
-def wheels(release, sdists, tmp_path_factory):
+def wheels(wheels_tool, tmp_path_factory):
     """Build the wheels from the sdists alone; answers with the folder that holds both."""
-    work = tmp_path_factory.mktemp("release")
-    command = (sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir")
-    for sdist in sdists:
-        release.check(*command, work / "wheels", sdist, cwd=work, DIST_EXTRA_CONFIG=release.parallel)
-        shutil.copy(sdist, work / "wheels")
-    return work / "wheels"
+
+    def make(folder):
+        with tempfile.TemporaryDirectory() as work:
+            try:
+                build = wheels_tool.Build(Path(work, "work"))
+                made = build.everything(wheels_tool.workspace(), repair=wheels_tool.can_repair())
+            except wheels_tool.Failure as failure:
+                raise AssertionError(f"{failure}\n{failure.log.read_text('utf-8')[-5000:]}") from None
+            for path in made:
+                shutil.copy(path, folder)
+
+    return made_once(tmp_path_factory, "release", make)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -132,6 +133,25 @@ class TestEmulated:
         packages = [path.parent.name for member in members for path in member.glob("src/*/__init__.py")]
         said = emulated("-I", "-W", "error", "-c", IMPORT_ALL, *packages)
         assert "executor.cpython" in said
+        assert said.endswith("imported on aarch64\n")
+
+    def test_pip_installs_the_wheels(self, emulated, tool, release, members, tmp_path):
+        """In an empty environment of the emulated Python, which decides by their tags."""
+        python = tmp_path / "environment" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        shutil.copy(tool.PYTHON, python)
+        shutil.copy(tool.ENVIRONMENT / "pyvenv.cfg", tmp_path / "environment")
+        compiled = [
+            path.parent.name for member in members for path in member.glob("src/*/__init__.py") if any(member.rglob("*.pyx"))
+        ]
+        wheels = [wheel for folder in (tool.HOME / "build").iterdir() for wheel in (folder / "wheel").glob("*_aarch64.whl")]
+        assert len(wheels) == len(compiled) > 1
+        release.check(sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", *wheels)
+        packages = tmp_path / "environment" / tool.site_packages().relative_to(tool.ENVIRONMENT)
+        for other in tool.site_packages().iterdir():  # what they require
+            if not other.name.startswith("dovetail"):
+                (packages / other.name).symlink_to(other)
+        said = release.check(python, "-I", "-W", "error", "-c", IMPORT_ALL, *compiled)
         assert said.endswith("imported on aarch64\n")
 
     def test_backends_are_listed_and_survive_their_probe(self, emulated):

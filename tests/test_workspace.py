@@ -35,6 +35,13 @@ def test_the_meta_wheel_requires_every_member_that_runs_networks(root, members):
     assert sorted(project(root)["dependencies"]) == sorted(f"{name}=={series}.*" for name in running)
 
 
+def test_the_meta_wheel_offers_what_builds_backends(root, members):
+    """So that all of ours comes from where the meta-wheel does."""
+    table = project(root)
+    everything = [*table["dependencies"], *table["optional-dependencies"]["build"]]
+    assert {name_of(need) for need in everything} == {project(folder)["name"] for folder in members}
+
+
 def test_core_is_slim(root):
     assert sorted(map(name_of, project(root / "core")["dependencies"])) == ["importlib-metadata", "numpy"]
 

@@ -155,10 +155,11 @@ def make_environment(members: "list[dev.Member]") -> None:
 # --- the members ----------------------------------------------------------------------------------
 
 
-def cross_variables(settings: Path) -> dict[str, object]:
+def cross_variables(settings: Path, interface: "Path | None" = None) -> dict[str, object]:
     """Return the variables under which this machine's setuptools builds for that Python.
 
-    That Python names the cross compiler.
+    That Python names the cross compiler. What members are built with is imported from the folder
+    `interface`, or else as it is installed here.
     """
     data = SYSTEM / "usr" / "lib" / f"python{version()}" / "_sysconfigdata__aarch64-linux-gnu.py"
     alone = HOME / "sysconfig"  # nothing else of that Python's library may be imported here
@@ -170,7 +171,7 @@ def cross_variables(settings: Path) -> dict[str, object]:
     return {
         "_PYTHON_SYSCONFIGDATA_NAME": data.stem,
         "_PYTHON_HOST_PLATFORM": "linux-aarch64",
-        "PYTHONPATH": alone,
+        "PYTHONPATH": os.pathsep.join(map(str, filter(None, (alone, interface)))),
         "CPPFLAGS": " ".join(flags),  # they come before those of this machine's Python
         "DIST_EXTRA_CONFIG": settings,
     }
@@ -191,7 +192,12 @@ def digest(member: "dev.Member") -> str:
     return total.hexdigest()
 
 
-def install(member: "dev.Member", members: "list[dev.Member]") -> None:
+def wheel_folder(member: "dev.Member") -> Path:
+    """Return the folder of a member's wheel."""
+    return HOME / "build" / member.folder / "wheel"
+
+
+def install(member: "dev.Member", members: "list[dev.Member]", interface: "Path | None" = None) -> None:
     """Build a member's wheel and unpack it, unless exactly this was done before."""
     compiled, everything = member.digest(members), digest(member)
     folder = HOME / "build" / member.folder
@@ -208,8 +214,8 @@ def install(member: "dev.Member", members: "list[dev.Member]") -> None:
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "settings.cfg"
     settings.write_text(BUILD_SETTINGS.format(folder=folder, jobs=len(os.sched_getaffinity(0))))
-    variables = [f"{name}={value}" for name, value in cross_variables(settings).items()]
-    wheels = folder / "wheel"
+    variables = [f"{name}={value}" for name, value in cross_variables(settings, interface).items()]
+    wheels = wheel_folder(member)
     shutil.rmtree(wheels, ignore_errors=True)
     wheels.mkdir()
     name = f"aarch64-{member.name}"
@@ -226,8 +232,11 @@ def install(member: "dev.Member", members: "list[dev.Member]") -> None:
     stamp.write_text(json.dumps([compiled, everything]))
 
 
-def prepare() -> None:
-    """Bring everything up to date; dev.py has set up this machine's own environment before.
+def prepare(interface: "Path | None" = None) -> None:
+    """Bring everything up to date, while no other dev.py does.
+
+    Args:
+        interface: Folder to import from what members are built with; else dev.py has installed it.
 
     Raises:
         SystemExit: Something is missing or a step failed; a sentence on standard error says what.
@@ -235,18 +244,23 @@ def prepare() -> None:
     reason = missing()
     if reason:
         dev.stop(reason)
+    make_system()
+    members = [dev.Member(folder) for folder in dev.configuration(ROOT)["tool"]["dovetail"]["workspace"]["members"]]
+    make_environment(members)
+    for member in members:
+        install(member, members, interface)
+
+
+def main() -> None:
+    """Prepare, and run the emulated Python with this process's arguments."""
     lock = dev.wait_for_others()
     try:
-        make_system()
-        members = [dev.Member(folder) for folder in dev.configuration(ROOT)["tool"]["dovetail"]["workspace"]["members"]]
-        make_environment(members)
-        for member in members:
-            install(member, members)
+        prepare()
     finally:
         os.close(lock)
+    sys.stdout.flush()
+    os.execv(PYTHON, [str(PYTHON), *sys.argv[1:]])
 
 
 if __name__ == "__main__":
-    prepare()
-    sys.stdout.flush()
-    os.execv(PYTHON, [str(PYTHON), *sys.argv[1:]])
+    main()
