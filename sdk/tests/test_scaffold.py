@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import zipfile
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from click.testing import Result
 
 from dovetail import BackendError, OptionError
 from dovetail_sdk import bundled
+from dovetail_sdk.commands.new_backend import missing_compiler
 from dovetail_sdk.scaffold import Names, Template, check_names, templates, write_project
 
 Invoke = Callable[..., Result]
@@ -172,3 +174,40 @@ def test_digits_is_the_demo_unless_a_file_is_called_so(
     assert "stem.conv" in dovetail("show", "digits").output
     (tmp_path / "digits").write_text("no model")
     assert dovetail("show", "digits").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("template", "variable", "language"), [("backend", "CC", "C"), ("backend_npu", "CXX", r"C\+\+")], ids=["C", "C++"]
+)
+def test_a_missing_compiler_is_named_before_anything_is_built(
+    dovetail: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, template: str, variable: str, language: str
+) -> None:
+    monkeypatch.setenv(variable, "no-such-compiler -O2")
+    folder = tmp_path / "new"
+    result = dovetail("new-backend", "dovetail-initech", str(folder), "--template", template, "--install")
+    assert result.exit_code == 1
+    sentence = (
+        rf"new cannot be built: no {language} compiler \('no-such-compiler'\) is on PATH; install one .* in {variable}; then: "
+    )
+    assert re.search(
+        sentence + rf"python -m pip install -q .* && python -m pip install -q .*-e {folder}$", result.output.strip()
+    )
+    assert (folder / "pyproject.toml").is_file()
+
+
+def test_a_backend_without_code_to_compile_needs_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "no-such-compiler")
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert missing_compiler(templates()["backend_runtime"].files) is None
+
+
+def test_what_pip_cannot_find_has_a_next_step(dovetail: Invoke, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where dovetail was installed from a folder that pip was told once."""
+    monkeypatch.setattr("dovetail_sdk.scaffold.build_requirements", lambda files: ["dovetail-of-no-index"])
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    folder = tmp_path / "new"
+    result = dovetail("new-backend", "dovetail-initech", str(folder), "--install")
+    assert result.exit_code == 1
+    rest = f"python -m pip install -q dovetail-of-no-index && python -m pip install -q --no-build-isolation -e {folder}"
+    assert f"export PIP_FIND_LINKS=FOLDER; then: {rest}" in result.output

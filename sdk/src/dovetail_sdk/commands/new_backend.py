@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -43,13 +45,41 @@ def command(name: str, dest: Path | None, backend_id: str | None, template: str,
     steps = [*install_lines(folder, build_requirements(files)), "dovetail backends"]
     if install:
         click.echo("building it with what is installed here, not in isolation: it is the core that it will run on")
-        for line in steps[:-1]:
-            if subprocess.run([sys.executable, *shlex.split(line)[1:]], check=False).returncode:
-                raise click.ClickException(f"{folder} does not build, see above; fix it, then: {line}")
+        _install(folder, steps[:-1], missing_compiler(files))
         _list_backends()
     click.echo("next:")
     for line in [*([] if install else steps), *next_steps(folder, files, str(names.backend_id))]:
         click.echo(f"  {line}")
+
+
+def _install(folder: Path, steps: Sequence[str], missing: str | None) -> None:
+    """Run the steps that fetch what a project is built with, and build it."""
+    if missing:
+        raise click.ClickException(f"{folder} cannot be built: {missing}; then: {' && '.join(steps)}")
+    causes = (
+        f"what {folder} is built with cannot be installed, see above; if dovetail came from a folder of wheels, name that: "
+        "export PIP_FIND_LINKS=FOLDER",
+        f"{folder} does not build, see above; fix it",
+    )
+    for number, (line, cause) in enumerate(zip(steps, causes, strict=True)):
+        if subprocess.run([sys.executable, *shlex.split(line)[1:]], check=False).returncode:
+            raise click.ClickException(f"{cause}; then: {' && '.join(steps[number:])}")
+
+
+def missing_compiler(files: Files) -> str | None:
+    """Say which compiler a project needs that is not there, and what to do; None if none is.
+
+    Wheels install without any: whoever builds a first backend may have none.
+    """
+    suffixes = {path.suffix for path in files}
+    for language, variable, needing in (("C", "CC", {".pyx", ".c"}), ("C++", "CXX", {".cpp"})):
+        words = shlex.split(os.environ.get(variable) or sysconfig.get_config_var(variable) or "")
+        if words and suffixes & needing and shutil.which(words[0]) is None:
+            return (
+                f"no {language} compiler ({words[0]!r}) is on PATH; install one (Debian, Ubuntu: apt install g++) "
+                f"or name yours in {variable}"
+            )
+    return None
 
 
 def _list_backends() -> None:
