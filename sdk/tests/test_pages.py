@@ -122,6 +122,17 @@ def test_commands_write_pages(dovetail: Invoke, adder: Path, tmp_path: Path, com
     assert "there is no folder" in missing.stderr
 
 
+def test_a_benchmark_shows_times(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    result = dovetail("benchmark", adder, "-b", "CpuRef", "--iterations", "3", "--html", file)
+    assert result.exit_code == 0, result.output
+    document = data_of(file.read_text("utf-8"))
+    times = {node["name"]: node["values"].get("milliseconds", 0) for node in document["nodes"]}
+    assert times["add"] > 0
+    assert times["negate"] > 0
+    assert "a run takes" in document["summary"][1]
+
+
 def test_a_difference_is_seen(dovetail: Invoke, adder: Path, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     dovetail("diff", adder, "-b", "CpuRef", "--against", "CpuRef", "--html", file)

@@ -13,6 +13,7 @@ import click
 from ..options import (
     STDOUT,
     JsonToFile,
+    html_option,
     in_folder,
     json_file_option,
     model_argument,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..concurrent_runs import Amount, Request
     from ..layer_times import MeasuredLayer
     from ..options import Placing
+    from ..statistics import Timing
 
 SECONDS = 3.0
 """How long is measured where nothing says how much."""
@@ -73,6 +75,7 @@ TRACED_RUNS = 20
     help="Write the profile as a Chrome trace.",
 )
 @json_file_option
+@html_option
 def command(
     model: Path,
     placing: Placing,
@@ -84,6 +87,7 @@ def command(
     profile: bool,
     trace: Path | None,
     json_file: Path | None,
+    page: Path | None,
 ) -> None:
     r"""Measure MODEL on random inputs.
 
@@ -110,6 +114,7 @@ def command(
       GFLOP/s      two operations for each of them, in 10^9 per second
     """
     amount = _amount(duration, iterations, requests)
+    profile = profile or page is not None  # which shows the times of layers
     import dovetail
     from dovetail.runtime import default_runtime
 
@@ -181,11 +186,29 @@ def command(
             if profile:
                 layers = measured_layers(loaded, profiled, work_of(dovetail.parse(model), shapes))
                 report |= _of_layers(profiled, layers)
+            if page is not None:
+                _write_page(page, model, shapes, loaded, layers, timing)
             if trace is not None:
                 profiled.latest(TRACED_RUNS).to_chrome_trace(trace)
     _print(report, layers if profile else None, json_file)
     if trace is not None and json_file != STDOUT:
         click.echo(f"trace written to {trace}; open it in https://ui.perfetto.dev")
+
+
+def _write_page(
+    page: Path, model: Path, shapes: Mapping[str, Any], loaded: LoadedNetwork, layers: Sequence[MeasuredLayer], timing: Timing
+) -> None:
+    import dovetail
+
+    from ..pages import write_page
+    from ..pages.placement import placement_page
+    from ..rendering import seconds_text
+    from ..summary import with_known_shapes
+
+    graph, _ = with_known_shapes(dovetail.parse(model), shapes)
+    times = {layer.name: layer.seconds * 1e3 for layer in layers}
+    line = f"a run takes {seconds_text(timing.median)} (median), of which these are the layers, each measured apart"
+    write_page(placement_page(graph, loaded.placement, times, line), page)
 
 
 def _amount(duration: float | None, iterations: int | None, requests: int) -> Amount:

@@ -28,16 +28,17 @@ _REASONS = {
 }
 
 
-def placement_page(graph: Graph, placement: Placement, milliseconds: Mapping[str, float] | None = None) -> Page:
-    """Return the page of `dovetail explain`.
+def placement_page(graph: Graph, placement: Placement, milliseconds: Mapping[str, float] | None = None, line: str = "") -> Page:
+    """Return the page of `dovetail explain`, or, with times, of `dovetail benchmark`.
 
     Args:
         graph: The original network, with shapes as far as they are known.
         placement: Where its layers go.
         milliseconds: What each layer of the optimized network took, by name, if it was measured.
+        line: What else stands above the picture.
     """
     rows = _rows_by_source(placement)
-    tell = _Teller(rows, milliseconds or {})
+    tell = _Teller(rows, _homes(graph, placement), milliseconds or {})
     own = {row.name for row in placement.layers}
     nodes, edges = boxes(graph, tell, lambda layer: layer.name in own)
     totals = placement.totals()
@@ -60,9 +61,9 @@ def placement_page(graph: Graph, placement: Placement, milliseconds: Mapping[str
         ("absent", [f"{one.request} ({one.state}): {one.reason}" for one in placement.absent]),
     ]
     return Page(
-        f"where network {placement.network!r} runs",
+        f"what network {placement.network!r} takes" if milliseconds else f"where network {placement.network!r} runs",
         command_line(),
-        [placement.summary()],
+        [placement.summary(), *([line] if line else [])],
         [*dict.fromkeys([*asked, *used]), FOLDED, ENDS],
         "backend",
         nodes,
@@ -76,9 +77,10 @@ def placement_page(graph: Graph, placement: Placement, milliseconds: Mapping[str
 class _Teller:
     """Tells of each layer of the original network what became of it."""
 
-    def __init__(self, rows: Mapping[str, list[LayerReport]], milliseconds: Mapping[str, float]) -> None:
-        self._rows, self._milliseconds = rows, milliseconds
-        self._counted: set[str] = set()
+    def __init__(
+        self, rows: Mapping[str, list[LayerReport]], homes: Mapping[str, str], milliseconds: Mapping[str, float]
+    ) -> None:
+        self._rows, self._homes, self._milliseconds = rows, homes, milliseconds
 
     def __call__(self, layer: Layer) -> Told:
         rows = [row for name in (layer.sources or (layer.name,)) for row in self._rows.get(name, ())]
@@ -95,17 +97,16 @@ class _Teller:
         details += [("what backends before it said", "\n".join(refusals))] if refusals else []
         others = [name for name in dict.fromkeys(name for row in rows for name in row.sources) if name != layer.name]
         details += [("computed together with", listed(others))] if others else []
-        new = [row for row in rows if row.name not in self._counted]
-        self._counted.update(row.name for row in new)
-        steps = [f"{name}: {words}" for row in rows for name, words in row.steps if row in new or name == layer.name]
+        here = [row for row in rows if self._homes.get(row.name) == layer.name]
+        steps = [f"{name}: {words}" for row in rows for name, words in row.steps if row in here or name == layer.name]
         details += [("steps", "\n".join(steps))] if steps else []
-        return Told(label, details, self._values(layer, new), ["fallback"] if own.reason == "fallback" else [])
+        return Told(label, details, self._values(layer, here), ["fallback"] if own.reason == "fallback" else [])
 
-    def _values(self, layer: Layer, new: list[LayerReport]) -> dict[str, float]:
-        """Return the layer's own work, and the times that no box before this one has."""
+    def _values(self, layer: Layer, here: list[LayerReport]) -> dict[str, float]:
+        """Return the layer's own work, and the times that are told with it."""
         macs = macs_of(layer)
         values: dict[str, float] = {"macs": macs} if macs else {}
-        took = [self._milliseconds[row.name] for row in new if row.name in self._milliseconds]
+        took = [self._milliseconds[row.name] for row in here if row.name in self._milliseconds]
         return values | ({"milliseconds": sum(took)} if took else {})
 
 
@@ -115,6 +116,21 @@ def _copied(copy: CopyReport) -> str:
 
 def _becomes(row: LayerReport) -> str:
     return "; ".join(filter(None, (f"{row.words} ({row.kind.removeprefix('dovetail.')} {row.name!r})", row.tuned)))
+
+
+def _homes(graph: Graph, placement: Placement) -> dict[str, str]:
+    """Name the layer that each of the optimized network is told with, of those it stands for.
+
+    That is the one of its name, else the one with the most work, else the last.
+    """
+    known = {layer.name: layer for layer in graph}
+    found: dict[str, str] = {}
+    for row in placement.layers:
+        names = [name for name in row.sources if name in known]
+        if names:
+            most = max(reversed(names), key=lambda name: macs_of(known[name]) or 0)
+            found[row.name] = row.name if row.name in names else most
+    return found
 
 
 def _rows_by_source(placement: Placement) -> dict[str, list[LayerReport]]:
