@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dovetail import Constant
+from dovetail import Constant, DType
 from dovetail.graph.descriptor import Input, Output
 from dovetail.layers.kind_words import kind_in_words
 
@@ -162,5 +162,5 @@ def _infos(slots: Sequence[Any]) -> str:
 def _value(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype} array of shape {list(value.shape)}"
-    text = str(getattr(value, "value", value))
+    text = str(value if isinstance(value, DType) else getattr(value, "value", value))
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}..."
