@@ -12,10 +12,10 @@ import pytest
 from fakes.backends import Choosing, only
 from fakes.placements import homes, small
 
-from dovetail import Device
+from dovetail import Device, Network
 from dovetail.contract.backend_id import BackendId
 from dovetail.contract.interfaces import IBackend
-from dovetail.ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError, PlacementError
+from dovetail.ground.errors import BackendError, BackendUnavailableError, ErrorCode, GraphError, OptionError, PlacementError
 from dovetail.optimizer import build_options, optimize
 
 
@@ -195,3 +195,16 @@ def test_the_report_tells_once_what_is_known_of_each_device() -> None:
         ("Npu", {}),
         ("Npu:1", {"driver": "535.1", "tiles": 4}),
     ]
+
+
+def test_sizes_of_inputs_are_integers_or_the_open_one_is_named() -> None:
+    net = Network("open")
+    net.output(net.relu(net.input("x", ("N", 3))), "y")
+    (spec,) = optimize(net, [Choosing("First")], shapes={"N": 2}).inputs
+    assert spec.shape == ("N", 3)
+    with pytest.raises(GraphError, match="'x' has the open size N") as caught:
+        _ = spec.sizes
+    assert caught.value.code is ErrorCode.SHAPE_UNKNOWN
+    fixed = Network("fixed")
+    fixed.output(fixed.relu(fixed.input("x", (2, 3))), "y")
+    assert optimize(fixed, [Choosing("First")]).inputs[0].sizes == (2, 3)

@@ -6,6 +6,7 @@ one machine and one set of versions it writes the same bytes every time.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -107,7 +108,7 @@ def export(network: Digits) -> onnx.ModelProto:
         weights.append(numpy_helper.from_array(value.detach().numpy(), name))
         return name
 
-    def node(kind: str, name: str, *inputs: str, output: str | None = None, **attributes: object) -> str:
+    def node(kind: str, name: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         nodes.append(helper.make_node(kind, list(inputs), [output or name], name=name, **attributes))
         return output or name
 

@@ -17,7 +17,7 @@ HOMES = {"dovetail.Convolution2d": "VsiNpu", "dovetail.Pooling2d": "CpuAcc"}
 def calibrated(folder: Path) -> np.ndarray:
     """Return the pictures that come with the network: float32 [40, 1, 8, 8]."""
     with np.load(folder / "samples.npz") as samples:
-        return samples["image"]
+        return np.asarray(samples["image"])
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ async def body_of(request: Request, largest: int) -> bytes:
 
 def kind_of(request: Request) -> str:
     """Return the content type without its parameters, in small letters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return str(request.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
 
 def feeds_of(body: bytes, request: Request, net: Any, largest: int) -> Arrays:
@@ -134,7 +134,8 @@ def encoded(outputs: Mapping[str, np.ndarray], accept: str) -> Response:
         return Response(file.getvalue(), media_type=NPY)
     if NPZ in wanted:
         file = io.BytesIO()
-        np.savez(file, **outputs)
+        arrays: dict[str, Any] = dict(outputs)
+        np.savez(file, **arrays)
         return Response(file.getvalue(), media_type=NPZ)
     told = {name: _listed(array) for name, array in outputs.items()}
     return Response(json.dumps({"outputs": told}, separators=(",", ":"), allow_nan=False), media_type=JSON)
@@ -143,7 +144,9 @@ def encoded(outputs: Mapping[str, np.ndarray], accept: str) -> Response:
 def _listed(array: np.ndarray) -> Any:
     """Return nested lists; JSON has no NaN and no infinity, so these become null."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        return np.where(np.isfinite(array), array.astype(object), None).tolist()
+        numbers = array.astype(object)
+        numbers[~np.isfinite(array)] = None
+        return numbers.tolist()
     return array.tolist()
 
 

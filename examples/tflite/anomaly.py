@@ -21,7 +21,8 @@ def with_a_whistle(windows: np.ndarray) -> np.ndarray:
     low = np.random.default_rng(0).integers(0, BANDS - 4, len(windows))
     bands = np.arange(BANDS)
     whistle = (bands >= low[:, np.newaxis]) & (bands < low[:, np.newaxis] + 4)
-    return (windows.reshape(-1, FRAMES, BANDS) + LOUDER * whistle[:, np.newaxis]).reshape(windows.shape).astype(np.float32)
+    louder = windows.reshape(-1, FRAMES, BANDS) + LOUDER * whistle[:, np.newaxis]
+    return np.asarray(louder.reshape(windows.shape), np.float32)
 
 
 def scores(net: dovetail.LoadedNetwork, windows: np.ndarray) -> np.ndarray:
@@ -34,7 +35,7 @@ def scores(net: dovetail.LoadedNetwork, windows: np.ndarray) -> np.ndarray:
     stated = net.outputs[0].quantization
     if stated is not None:
         result = (result.astype(np.float32) - stated.zero_point[0]) * stated.scale[0]
-    return ((result - windows) ** 2).mean(axis=1)
+    return np.asarray(((result - windows) ** 2).mean(axis=1))
 
 
 def area(well: np.ndarray, broken: np.ndarray) -> float:

@@ -17,7 +17,7 @@ def main(model: str, picture: str, labels: str) -> None:
     names = Path(labels).read_text("utf-8").splitlines()
     with dovetail.load(model) as net:
         image, scores = net.inputs[0], net.outputs[0]
-        _, height, width, _ = image.shape
+        _, height, width, _ = image.sizes
         with Image.open(picture) as file:
             pixels = np.asarray(file.convert("RGB").resize((width, height), Image.Resampling.BILINEAR))
         if image.dtype.is_float:  # a quantized network takes the bytes as they are

@@ -21,9 +21,11 @@ BLOCK, STEP = 512, 128  # samples: blocks overlap
 def mask_of(net: dovetail.LoadedNetwork, spectrum: np.ndarray) -> np.ndarray:
     """Return how much of each frequency [257] is speech."""
     given, stated = net.inputs[0], net.outputs[0]
+    if given.quantization is None or stated.quantization is None:
+        raise SystemExit("give the quantized network")
     steps = np.rint(np.abs(spectrum) / given.quantization.scale[0]) + given.quantization.zero_point[0]
     fed = np.clip(steps, *given.dtype.limits).astype(given.dtype.numpy)
-    mask = net.run({given.name: fed.reshape(given.shape)})[stated.name]
+    mask = net.run({given.name: fed.reshape(given.sizes)})[stated.name]
     return (mask.reshape(-1).astype(np.float32) - stated.quantization.zero_point[0]) * stated.quantization.scale[0]
 
 

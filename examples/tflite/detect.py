@@ -20,7 +20,7 @@ def main(model: str, picture: str, labels: str, found: str) -> None:
     with Image.open(picture) as file:
         image = file.convert("RGB")
     with dovetail.load(model) as net:
-        _, height, width, _ = net.inputs[0].shape
+        _, height, width, _ = net.inputs[0].sizes
         pixels = np.asarray(image.resize((width, height), Image.Resampling.BILINEAR))
         boxes, classes, scores, _ = net.run({net.inputs[0].name: pixels[np.newaxis]}).values()
     canvas, font = ImageDraw.Draw(image), ImageFont.load_default(max(12, image.height // 25))

@@ -9,7 +9,7 @@ from ..contract.interfaces import MemoryDomain
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.tensor import Dimension, DType, Quantization
-from ..ground.errors import BackendError, PlacementError
+from ..ground.errors import BackendError, ErrorCode, GraphError, PlacementError
 from ..ground.fixed_to_process import FixedToProcess
 from ..ground.limits import limited
 from ..ground.logs import Log
@@ -42,6 +42,23 @@ class TensorSpec(NamedTuple):
     shape: tuple[Dimension, ...]
     dtype: DType
     quantization: Quantization | None = None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape as integers.
+
+        Raises:
+            GraphError: A size is open (`SHAPE_UNKNOWN`).
+        """
+        open_sizes = [size for size in self.shape if isinstance(size, str)]
+        if open_sizes:
+            raise GraphError(
+                f"{self.name!r} has the open {'sizes' if len(open_sizes) > 1 else 'size'} {', '.join(open_sizes)}",
+                code=ErrorCode.SHAPE_UNKNOWN,
+                hint=f"fix it when the network is loaded, by shapes={{{open_sizes[0]!r}: 1}}, or look at `shape`",
+                symbol=open_sizes[0],
+            )
+        return tuple(size for size in self.shape if not isinstance(size, str))
 
 
 class OptimizedNetwork(FixedToProcess, Record, frozen=True, eq=False):
