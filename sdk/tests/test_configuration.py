@@ -22,18 +22,20 @@ Invoke = Callable[..., Result]
 
 @pytest.fixture
 def configured(dovetail: Invoke, tmp_path: Path) -> Callable[..., Result]:
-    """Run the command line with a configuration file."""
+    """Run the command line with a configuration file, whose table for it is given."""
 
     def run(text: str, *arguments: object) -> Result:
-        file = tmp_path / "config.toml"
+        file = tmp_path / "dovetail" / "config.toml"
+        file.parent.mkdir(mode=0o700, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-        return dovetail(*arguments, environment={configuration.VARIABLE: str(file)})
+        file.chmod(0o600)
+        return dovetail(*arguments, environment={"XDG_CONFIG_HOME": str(tmp_path)})
 
     return run
 
 
 def test_defaults_for_all_commands_and_for_one(configured: Callable[..., Result], adder: Path) -> None:
-    text = 'backends = "CpuRef"\nthreads = 1\n[explain]\njson = true\n'
+    text = 'lock = ""\n[command_line]\nbackends = "CpuRef"\nthreads = 1\n[command_line.explain]\njson = true\n'
     result = configured(text, "explain", adder)
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -42,71 +44,66 @@ def test_defaults_for_all_commands_and_for_one(configured: Callable[..., Result]
 
 
 def test_lists_are_lists(configured: Callable[..., Result], adder: Path, fussy: str) -> None:
+    several = f'backends = ["{fussy}", "CpuRef"]'
     for text in (
-        f'backends = ["{fussy}", "CpuRef"]',
-        f'backends = "{fussy},CpuRef"',
-        f'[explain]\nbackends = ["{fussy}", "CpuRef"]',
+        f"[command_line]\n{several}",
+        f"[command_line]\nbackends = '{fussy},CpuRef'",
+        f"[command_line.explain]\n{several}",
     ):
         found = json.loads(configured(text, "explain", adder, "--json").stdout)
         assert {layer["backend"] for layer in found["layers"]} == {"Fussy", "CpuRef"}, text
 
 
 def test_the_command_line_wins(configured: Callable[..., Result], adder: Path) -> None:
-    result = configured('backends = "NotThere"', "explain", adder, "-b", "CpuRef")
+    text = "[command_line]\nbackends = 'NotThere'"
+    result = configured(text, "explain", adder, "-b", "CpuRef")
     assert result.exit_code == 0, result.output
-    assert configured('backends = "NotThere"', "explain", adder).exit_code == 1
+    assert configured(text, "explain", adder).exit_code == 1
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("backend = 'CpuRef'", "did you mean 'backends'?"),
-        ("[explain]\nthread = 2", "`dovetail explain` has no option 'thread'; did you mean 'threads'?"),
-        ("[explian]\nthreads = 2", "there is no command 'explian'; did you mean 'explain'?"),
+        ("[command_line.explain]\nthread = 2", "`dovetail explain` has no option 'thread'; did you mean 'threads'?"),
+        ("[command_line.explian]\nthreads = 2", "there is no command 'explian'; did you mean 'explain'?"),
         ("threads = 'many'", "threads is 'many': 'many' is not a valid integer range."),
         ("threads = 0", "threads is 0: 0 is not in the range x>=1."),
         ("threads = [1, 2]", "threads is a list, but `--threads` takes one value"),
-        ("explain = 3", "'explain' is a command, whose options stand in a table [explain]"),
-        ("[explain]\njson = 'yes'", "json is 'yes', but true or false is expected"),
-        ("[explain.threads]\nmost = 2", "threads is a table"),
-        ("threads = ", "cannot be read"),
-        ("threads = 2\nthreads = 3", "cannot be read"),
-        ("\u0000", "cannot be read"),
+        ("explain = 3", "'explain' is no option that several commands have"),
+        ("[command_line.explain]\njson = 'yes'", "json is 'yes', but true or false is expected"),
+        ("[command_line.explain.threads]\nmost = 2", "threads is a table"),
     ],
 )
 def test_what_is_wrong_is_named(configured: Callable[..., Result], adder: Path, text: str, expected: str) -> None:
-    result = configured(text, "explain", adder)
+    result = configured(text if text.startswith("[") else f"[command_line]\n{text}", "explain", adder)
     assert result.exit_code == 2
-    assert "config.toml" in result.stderr
+    assert "config.toml, table [command_line]: " in result.stderr
     assert expected in result.stderr
 
 
+def test_what_is_no_table(configured: Callable[..., Result], adder: Path) -> None:
+    result = configured("command_line = 3", "explain", adder)
+    assert result.exit_code == 2
+    assert "but a table [command_line] is expected" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["threads = ", "\u0000", "[command_line]\n[command_line]"])
+def test_a_damaged_file_is_ignored_with_a_warning(configured: Callable[..., Result], adder: Path, text: str) -> None:
+    assert configured(text, "explain", adder, "-b", "CpuRef").exit_code == 0
+
+
+def test_what_the_core_reads_from_the_file_is_no_mistake(configured: Callable[..., Result], adder: Path) -> None:
+    assert configured("backend_path = []\ntrusted_path = []", "explain", adder, "-b", "CpuRef").exit_code == 0
+
+
 def test_help_is_there_whatever_the_file_says(configured: Callable[..., Result]) -> None:
-    assert configured("nonsense", "--help").exit_code == 0
+    assert configured("[command_line]\nnonsense = 1", "--help").exit_code == 0
 
 
-def test_where_the_file_is_looked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv(configuration.VARIABLE, raising=False)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CONFIG_HOME", "relative")  # the specification has such ones ignored
-    assert configuration.configuration_file() is None
-    file = tmp_path / ".config" / "dovetail" / "config.toml"
-    file.parent.mkdir(parents=True)
-    file.touch()
-    assert configuration.configuration_file() == file
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "other"))
-    assert configuration.configuration_file() is None
-    monkeypatch.delenv("XDG_CONFIG_HOME")
-    monkeypatch.setenv(configuration.VARIABLE, "")
-    assert configuration.configuration_file() is None
-    monkeypatch.setenv(configuration.VARIABLE, str(tmp_path / "missing.toml"))
-    with pytest.raises(click.UsageError, match="is no file"):
-        configuration.configuration_file()
-
-
-def test_doctor_tells_of_the_file(configured: Callable[..., Result]) -> None:
-    result = configured("threads = 1", "doctor", "CpuRef", "--no-probe")
-    assert "options have defaults from" in result.stdout, result.output
+def test_doctor_tells_of_defaults(configured: Callable[..., Result]) -> None:
+    result = configured("[command_line]\nlimit = 'layers=100'", "doctor", "CpuRef", "--no-probe")
+    assert "options have defaults in config.toml: limit" in result.stdout, result.output
 
 
 def test_common_options_are_options_of_several_commands() -> None:

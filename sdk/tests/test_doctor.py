@@ -127,7 +127,7 @@ def test_bundle_holds_what_a_support_desk_needs_and_no_home_folder(run: Run, sit
     assert run("doctor", "--bundle", bundle, ACME_SECRET="not-to-be-told").returncode == 1
     with zipfile.ZipFile(bundle) as file:
         content = {name: file.read(name).decode() for name in file.namelist()}
-    parts = {"rows", "folders", "quarantine", "cache", "warnings", "configuration", "system"}
+    parts = {"rows", "folders", "quarantine", "cache", "warnings", "defaults", "system"}
     assert set(content) == {f"{name}.json" for name in parts}
     whole = "".join(content.values())
     assert str(tmp_path) not in whole

@@ -42,11 +42,10 @@ class CommandFolder(click.Group):
             close = close_names(arguments[0], known, count=1)
             hint = f"did you mean {close[0]!r}?" if close else f"the commands are {', '.join(known)}"
             context.fail(f"there is no command {arguments[0]!r}; {hint}")
-        if arguments and not context.resilient_parsing:
-            from .configuration import configuration_file, defaults
+        if arguments and not context.resilient_parsing and not {"-h", "--help"} & {*arguments}:
+            from .configuration import defaults
 
-            if configuration_file() is not None:
-                context.default_map = {arguments[0]: defaults(self, context, arguments[0])}
+            context.default_map = {arguments[0]: defaults(self, context, arguments[0])}
         return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:

@@ -1,33 +1,29 @@
-"""The configuration file of the command line: defaults of options, for all commands or for one."""
+"""Defaults of options, from the table `command_line` of the user's `config.toml`."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
-VARIABLE = "DOVETAIL_CONFIG"
-"""Environment variable that names another file; empty for none."""
+TABLE = "command_line"
+COMMON = frozenset({"backends", "threads", "isolate", "option", "limit", "timeout"})
+"""Options that may stand in the table itself: each command that has one takes it from there."""
 
 
-def configuration_file() -> Path | None:
-    """Return the file that is read, or None: without one, or where the variable is empty.
+def table() -> Mapping[str, Any]:
+    """Return the table; empty without one.
 
     Raises:
-        click.UsageError: The file that the variable names is not there.
+        click.UsageError: It is something else.
     """
-    named = os.environ.get(VARIABLE)
-    if named is not None:
-        if named and not Path(named).is_file():
-            raise click.UsageError(f"{VARIABLE} names {named!r}, which is no file")
-        return Path(named) if named else None
-    home = os.environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(home) if os.path.isabs(home) else Path(os.path.expanduser("~")) / ".config"
-    file = folder / "dovetail" / "config.toml"
-    return file if file.is_file() else None
+    from dovetail.ground.settings import configuration
+
+    found = configuration().get(TABLE, {})
+    if not isinstance(found, dict):
+        raise _wrong(f"{TABLE} is {found!r}, but a table [{TABLE}] is expected")
+    return found
 
 
 def defaults(group: click.Group, context: click.Context, command: str) -> dict[str, Any]:
@@ -39,42 +35,27 @@ def defaults(group: click.Group, context: click.Context, command: str) -> dict[s
         command: The one that is about to run: others are not imported.
 
     Raises:
-        click.UsageError: The file is not TOML, or names no option of the command.
+        click.UsageError: The table names no option of the command, or a value that is none for it.
     """
-    file = configuration_file()
-    if file is None:
+    read = table()
+    if not read:
         return {}
-    import tomllib
-
-    try:
-        read = tomllib.loads(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise click.UsageError(f"configuration {str(file)!r} cannot be read: {error}") from error
     commands = group.list_commands(context)
     for name, value in read.items():
         if isinstance(value, dict) and name not in commands:
-            raise _wrong(file, f"there is no command {name!r}", name, commands)
+            raise _wrong(f"there is no command {name!r}", name, commands)
+        if not isinstance(value, dict) and name not in COMMON:
+            raise _wrong(f"{name!r} is no option that several commands have", name, COMMON)
     found = group.get_command(context, command)
     if found is None:
         return {}
     options = _options(found.params)
     own = read.get(command, {})
-    if not isinstance(own, dict):
-        raise click.UsageError(
-            f"configuration {str(file)!r}: {command!r} is a command, whose options stand in a table [{command}]"
-        )
     for name in own:
         if name not in options:
-            raise _wrong(file, f"`dovetail {command}` has no option {name!r}", name, options)
-    shared = {name: value for name, value in read.items() if not isinstance(value, dict)}
-    for name in shared.keys() - COMMON:
-        raise _wrong(file, f"{name!r} is no option that several commands have", name, COMMON)
-    wanted = {name: value for name, value in shared.items() if name in options} | own
-    return {options[name].name or "": _value(file, options[name], name, value) for name, value in wanted.items()}
-
-
-COMMON = frozenset({"backends", "threads", "isolate", "option", "limit", "timeout"})
-"""Options that may stand outside of a table: each command that has one takes it from there."""
+            raise _wrong(f"`dovetail {command}` has no option {name!r}", name, options)
+    shared = {name: value for name, value in read.items() if not isinstance(value, dict) and name in options}
+    return {options[name].name or "": _value(options[name], name, value) for name, value in {**shared, **own}.items()}
 
 
 def _options(parameters: Iterable[click.Parameter]) -> dict[str, click.Option]:
@@ -83,27 +64,24 @@ def _options(parameters: Iterable[click.Parameter]) -> dict[str, click.Option]:
     return {flag.removeprefix("--"): one for flag, one in named.items()}
 
 
-def _value(file: Path, option: click.Option, name: str, value: Any) -> Any:
+def _value(option: click.Option, name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        raise click.UsageError(f"configuration {str(file)!r}: {name} is a table, but one value or a list is expected")
-    if isinstance(value, list) != option.multiple:
-        value = [value] if option.multiple else value
-    if isinstance(value, list) and not option.multiple:
-        raise click.UsageError(f"configuration {str(file)!r}: {name} is a list, but `--{name}` takes one value")
+        raise _wrong(f"{name} is a table, but one value or a list is expected")
+    if option.multiple:
+        return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+    if isinstance(value, list):
+        raise _wrong(f"{name} is a list, but `--{name}` takes one value")
     if option.is_flag and not isinstance(value, bool):
-        raise click.UsageError(f"configuration {str(file)!r}: {name} is {value!r}, but true or false is expected")
+        raise _wrong(f"{name} is {value!r}, but true or false is expected")
     try:
-        context = click.Context(click.Command(name))
-        return [str(one) for one in value] if option.multiple else option.type_cast_value(context, _text(value))
+        return option.type_cast_value(click.Context(click.Command(name)), value if isinstance(value, bool) else str(value))
     except click.BadParameter as error:
-        raise click.UsageError(f"configuration {str(file)!r}: {name} is {value!r}: {error.message}") from None
+        raise _wrong(f"{name} is {value!r}: {error.message}") from None
 
 
-def _text(value: Any) -> Any:
-    return value if isinstance(value, bool) else str(value)
-
-
-def _wrong(file: Path, what: str, name: str, known: Iterable[str]) -> click.UsageError:
+def _wrong(what: str, name: str = "", known: Iterable[str] = ()) -> click.UsageError:
     from dovetail.ground.close_names import suggestion
+    from dovetail.ground.settings import configuration_path
 
-    return click.UsageError(f"configuration {str(file)!r}: {what}; {suggestion(name, sorted(known))}")
+    hint = f"; {suggestion(name, sorted(known))}" if name else ""
+    return click.UsageError(f"{configuration_path()}, table [{TABLE}]: {what}{hint}")

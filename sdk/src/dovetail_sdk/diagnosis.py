@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .commands.backends import as_dict
-from .configuration import configuration_file
+from .configuration import table
 
 if TYPE_CHECKING:
     from dovetail.discovery.registry import BackendRow
@@ -78,7 +78,7 @@ def diagnose(ids: Sequence[str], paths: Sequence[str], *, probing: bool) -> dict
         ],
         "cache": registry.verdicts.describe(),
         "warnings": [line for line in dict.fromkeys(collector.lines) if " is not searched: " not in line],  # these are rows
-        "configuration": str(file) if (file := configuration_file()) is not None else None,
+        "defaults": dict(table()),
         "system": system(),
     }
 

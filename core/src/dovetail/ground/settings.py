@@ -138,11 +138,16 @@ def has_kept(kind: str) -> bool:
     return folder is not None and os.path.isdir(os.path.join(folder, kind))
 
 
+def configuration_path() -> str | None:
+    """Return where the user's `config.toml` is looked for; None if none is heeded."""
+    folder = _home("XDG_CONFIG_HOME", ".config")
+    return None if folder is None or is_secure() else os.path.join(folder, "config.toml")
+
+
 def configuration() -> dict[str, Any]:
     """Return the user's `config.toml`, empty if there is none that may be heeded."""
-    folder = _home("XDG_CONFIG_HOME", ".config")
-    path = os.path.join(folder, "config.toml") if folder is not None else None
-    if path is None or is_secure():
+    path = configuration_path()
+    if path is None:
         return {}
     try:
         text = read_trusted(path, _MAX_CONFIGURATION)

@@ -66,8 +66,8 @@ def _print(report: dict[str, Any]) -> None:
     click.echo(
         f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}"
     )
-    if report["configuration"]:
-        click.echo(f"options have defaults from {report['configuration']}")
+    if report["defaults"]:
+        click.echo(f"options have defaults in config.toml: {', '.join(report['defaults'])}")
     ready = sum(row["ready"] for row in report["rows"])
     click.echo(f"{len(report['rows'])} found, {ready} ready, {len(report['rows']) - ready} refused")
 
