@@ -182,6 +182,10 @@ def _check_readable(file: str) -> None:
 def _close_names(file: str) -> list[str]:
     """Return model files beside a missing one whose names are like its name."""
     with contextlib.suppress(OSError):  # the folder is missing too, or may not be read
-        names = [near for near in os.listdir(os.path.dirname(file) or ".") if suffix_of(near) == suffix_of(file)]
-        return close_names(os.path.basename(file), names)
+        suffix = suffix_of(file)
+        names = {
+            os.path.splitext(near)[0]: near for near in os.listdir(os.path.dirname(file) or ".") if suffix_of(near) == suffix
+        }
+        # A suffix that all share would make them alike.
+        return [names[near] for near in close_names(os.path.splitext(os.path.basename(file))[0], names)]
     return []

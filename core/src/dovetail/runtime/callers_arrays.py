@@ -112,10 +112,32 @@ def checked_array(spec: TensorSpec, value: Any, symbols: dict[str, int]) -> Arra
             f"input {spec.name!r} has shape {list(array.shape)}, expected [{', '.join(map(str, spec.shape))}]"
             + (f" with {', '.join(f'{k} = {v}' for k, v in bound.items())}" if bound else ""),
             code=ErrorCode.INPUT_SHAPE,
-            hint="a shape is never guessed: reshape or transpose it yourself",
+            hint=f"a shape is never guessed: {_reshaping(spec, array)}",
             name=spec.name,
         )
     return np.require(array.astype(wanted, copy=False), requirements=["C", "A"])
+
+
+def _reshaping(spec: TensorSpec, array: Array) -> str:
+    """Say what makes an array fit, if it lacks a batch, or has its channels elsewhere."""
+    name, rank = _identifier(spec.name), array.ndim
+
+    def fits(shape: tuple[int, ...]) -> bool:
+        return len(shape) == len(spec.shape) and all(
+            isinstance(expected, str) or size == expected for size, expected in zip(shape, spec.shape, strict=True)
+        )
+
+    if fits((1, *array.shape)):
+        return f"add the axis of the batch: {name}[np.newaxis]"
+    if rank > 2:
+        outer = tuple(range(rank - len(spec.shape) + 1))  # the batch, if there is one
+        inner = tuple(range(len(outer), rank))
+        for order in ((*outer, inner[-1], *inner[:-1]), (*outer, *inner[1:], inner[0])):
+            shape = tuple(array.shape[axis] for axis in order)
+            if fits(shape) or fits((1, *shape)):
+                batch = "" if fits(shape) else "[np.newaxis]"
+                return f"transpose it, if its channels are elsewhere: {name}.transpose{order}{batch}"
+    return "reshape or transpose it yourself"
 
 
 def _identifier(name: str) -> str:
