@@ -100,3 +100,14 @@ def test_kinds_of_others_are_named_by_their_kind():
     assert [kind_in_words(net.layer(name)) for name in ("norm", "pool")] == ["fancy norm2d", "pooling2d"]
     placement = optimize(net, [Choosing("First")]).placement
     assert [row.macs for row in placement.layers] == [0, 0]
+
+
+def test_names_cannot_forge_a_row_or_command_a_terminal() -> None:
+    net = Network("hostile")
+    name = "conv\x1b[2J\r\nforged   CpuRef   first choice\u202e"
+    net.output(net.relu(net.input("x", (2,)), name=name), "y")
+    optimized = optimize(net, [Choosing("First")])
+    text = optimized.placement.explain()
+    assert all(character.isprintable() or character == "\n" for character in text)
+    assert not any(line.startswith("forged") for line in text.splitlines())
+    assert repr(net.layer(name).output).isprintable()

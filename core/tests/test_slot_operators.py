@@ -301,3 +301,22 @@ def test_long_chains_take_time_in_proportion() -> None:
     seconds(50)
     few, many = min(seconds(200) for _ in range(3)), min(seconds(1600) for _ in range(3))
     assert many < 32 * few  # 8 times as much; 64 times if each number looked at all layers
+
+
+def test_powers_of_integers_that_would_round() -> None:
+    net = Network("powers")
+    x = net.input("x", (3,), "int32")
+    for exponent in (-1, np.float32(0.5), np.array([1, -1, 2], np.int32)):
+        with pytest.raises(GraphError, match="would have to round"):
+            _ = x**exponent
+    assert (x**2).layer.kind == "dovetail.ElementwiseBinary"
+    with pytest.raises(GraphError, match="of no slot"):
+        net.operate("+", 1, 2)
+
+
+@pytest.mark.parametrize("operation", [lambda x: x + x, lambda x: -x, lambda x: x @ x, lambda x: np.ones((2, 2), np.uint8) + x])
+def test_integers_that_stand_for_other_numbers_have_no_operators(operation: Callable[[Any], Any]) -> None:
+    net = Network("quantized")
+    x = net.input("x", (2, 2), "uint8", quantization=Quantization((0.5,), (3,)))
+    with pytest.raises(GraphError, match="whose integers stand for other numbers"):
+        operation(x)

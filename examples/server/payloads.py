@@ -65,9 +65,23 @@ def from_json(body: bytes, inputs: Sequence[Any]) -> Arrays:
     try:
         given = json.loads(body)["inputs"]
         types = {spec.name: spec.dtype.numpy for spec in inputs}
-        return {name: np.asarray(value, types.get(name)) for name, value in given.items()}
+        return {name: _exact(value, types.get(name)) for name, value in given.items()}
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         raise _unreadable("JSON", error, 'send {"inputs": {"NAME": [[0.5, ...], ...]}}, lists as deep as the shape') from None
+
+
+def _exact(value: Any, dtype: Any) -> np.ndarray:
+    """Make an array of nested lists; an input of integers takes integers alone."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf":
+        raise ValueError("it holds something that is no number")
+    if dtype is None or array.dtype == dtype:
+        return array
+    if np.dtype(dtype).kind in "iu" and array.size and array.dtype.kind != "b":
+        limits = np.iinfo(dtype)
+        if not (array == np.rint(array)).all() or array.min() < limits.min or array.max() > limits.max:
+            raise ValueError(f"not all of its numbers are of the type {np.dtype(dtype)}")
+    return array.astype(dtype)
 
 
 def from_npy(body: bytes) -> np.ndarray:
@@ -81,7 +95,7 @@ def from_npy(body: bytes) -> np.ndarray:
             raise ValueError(f"its header states {dtype} {shape}, and {len(body) - file.tell()} bytes follow")
         array = np.frombuffer(body, dtype, count, file.tell()) if count else np.empty(0, dtype)
         return array.reshape(shape, order="F" if is_fortran else "C")
-    except (ValueError, TypeError, OverflowError, SyntaxError, RecursionError) as error:
+    except Exception as error:  # whatever NumPy's reader of headers raises
         raise _unreadable("a .npy file", error, "send what numpy.save wrote, of numbers") from None
 
 
@@ -92,8 +106,12 @@ def from_npz(body: bytes, largest: int) -> Arrays:
             entries = archive.infolist()
             if sum(entry.file_size for entry in entries) > largest:
                 raise _too_large(largest)
+            if any(entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for entry in entries):
+                raise ValueError("it is compressed in a way that NumPy does not write")
             return {entry.filename.removesuffix(".npy"): from_npy(archive.read(entry)) for entry in entries}
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OSError) as error:
+    except Problem:
+        raise
+    except Exception as error:  # whatever the decompressors raise
         raise _unreadable("a .npz file", error, "send what numpy.savez wrote, an array for each input") from None
 
 

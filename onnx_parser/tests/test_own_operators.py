@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -328,3 +330,70 @@ def test_threads_register_and_read_at_once() -> None:
         thread.join()
     assert not wrong
     assert len(won) > 10
+
+
+def test_a_loaded_network_stays_what_the_function_made_of_it(tmp_path: Any) -> None:
+    file, x = tmp_path / "model.onnx", np.full((3, 5), -2.0, np.float32)
+    file.write_bytes(model("Frobnicate"))
+    with operator("my.ops", "Frobnicate")(times(2.0)):
+        net = dovetail.load(file, "CpuRef")
+    for other in (None, times(5.0)):
+        registered = None if other is None else operator("my.ops", "Frobnicate")(other)
+        inner = net.run({"x0": x}, outputs=["the_node", "y0"])  # which is planned from the network as it was read
+        np.testing.assert_array_equal(inner["y0"], net.run({"x0": x})["y0"])
+        np.testing.assert_array_equal(inner["the_node"], 2 * x)
+        if registered is not None:
+            registered.unregister()
+    net.unload()
+
+
+def test_what_the_collector_unregisters_holds_nobody_up() -> None:
+    class Plugin:
+        def __init__(self, number: int) -> None:
+            self.me = self  # so that the collector frees it, while another one may be registering
+            self.registered = operator("my.ops", f"Own{number}")(times(1.0))
+
+        def __del__(self) -> None:
+            self.registered.unregister()
+
+    def register() -> None:
+        for number in range(3000):
+            Plugin(number)
+        done.set()
+
+    done = threading.Event()
+    threading.Thread(target=register, daemon=True).start()
+    assert done.wait(60)
+    gc.collect()
+    assert own_operators.find_own("my.ops", "Own2999", 1) is None
+
+
+def test_what_was_unregistered_is_not_held() -> None:
+    content = model("Frobnicate")
+    functions = []
+    for factor in range(3):
+        function = times(factor)
+        functions.append(weakref.ref(function))
+        with operator("my.ops", "Frobnicate")(function):
+            parse(content)
+        del function
+    gc.collect()
+    assert [one() for one in functions] == [None] * 3
+
+
+class Unprintable(ValueError):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class OddModelError(ModelError):
+    def __init__(self) -> None:
+        super().__init__("mine")
+
+
+@pytest.mark.parametrize(("error", "text"), [(Unprintable(), "cannot be printed"), (OddModelError(), "mine")])
+def test_odd_exceptions_are_told_of_the_function(error: Exception, text: str) -> None:
+    with operator("my.ops", "Frobnicate")(failing(error)), pytest.raises(ModelError) as caught:
+        parse(model("Frobnicate"))
+    assert "the function " in str(caught.value)
+    assert text in str(caught.value)

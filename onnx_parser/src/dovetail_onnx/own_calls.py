@@ -7,6 +7,7 @@ from typing import Any
 
 from dovetail import DovetailError, ErrorCode, LimitError, ModelError
 from dovetail.graph.layer import Layer, OutputSlot
+from dovetail.ground.foreign_text import described as text_of
 from dovetail.ground.host_exceptions import is_of_host
 
 from .node import Node
@@ -57,10 +58,12 @@ def _said(value: object) -> str:
 
 def _failed(error: Exception, node: Node, known: OwnOperator) -> ModelError:
     if not isinstance(error, DovetailError):
-        return _error(node, known, f"failed: {type(error).__name__}: {error}", "its traceback is chained to this error")
+        return _error(node, known, f"failed: {text_of(error)}", "its traceback is chained to this error")
     if error.code == ErrorCode.OPERATOR_FAILED and isinstance(error, ModelError):
         return error
     kind = type(error) if isinstance(error, ModelError) else ModelError
+    if kind.__module__ != ModelError.__module__:  # a class of somebody else's may be made in another way
+        kind = ModelError
     details = {**error.details, **_details(node, known)}
     return kind(f"{_whose(node, known)} failed: {error.message}", code=error.code, hint=error.hint, **details)
 

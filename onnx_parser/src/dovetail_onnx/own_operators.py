@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import update_wrapper
+from itertools import count
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -57,7 +58,8 @@ _TABLE: dict[Key, tuple[OwnOperator, ...]] = {}
 
 Whoever reads it takes no lock, so entries are replaced and never changed.
 """
-_lock = threading.Lock()
+_lock = threading.RLock()  # again where the collector runs, while it is held, what unregisters
+_changes = count()
 _offers = Offers(GROUP)
 _importing = threading.local()
 
@@ -71,12 +73,16 @@ class RegisteredOperator:
         domain: Of the operators; "" is ONNX's own.
         op_types: Their names.
         since: First operator set of the domain that it is asked for.
+        is_registered: Whether it is asked at all. What the table still holds counts for nothing
+            once this is false: whoever was changing the table when the collector unregistered it
+            may have put it back.
     """
 
     def __init__(self, function: Translator, domain: str, op_types: tuple[str, ...], since: int) -> None:
         self.domain = domain
         self.op_types = op_types
         self.since = since
+        self.is_registered = True
         self._function = function
         update_wrapper(self, function, updated=())  # no attributes: they may be those of another registration
 
@@ -98,9 +104,10 @@ class RegisteredOperator:
 
         Networks that were read keep what the function made of their operators.
         """
+        self.is_registered = False
         with _lock:
             for name in self.op_types:
-                kept = tuple(one for one in _TABLE.get((self.domain, name), ()) if one.registered is not self)
+                kept = _entries(self.domain, name)
                 if kept:
                     _TABLE[self.domain, name] = kept
                 else:
@@ -145,6 +152,8 @@ def operator(
     _check_names(domain, op_types, since)
     if isinstance(ignored, str):
         raise _invalid(f"ignored is {ignored!r}, expected a list of names of attributes", f"write [{ignored!r}]")
+    if not isinstance(ignored, Sequence) or not all(isinstance(one, str) for one in ignored):
+        raise _invalid(f"ignored is {shown_argument(ignored)}, expected a list of names of attributes")
     plain = plain_domain(domain)
 
     def register(function: Translator) -> RegisteredOperator:
@@ -159,9 +168,11 @@ def operator(
                 for name in op_types:
                     _check_free(plain, name, since)
             for name in op_types:
-                _TABLE[plain, name] = tuple(sorted((*_TABLE.get((plain, name), ()), entry), key=lambda one: one.since))
+                _TABLE[plain, name] = tuple(sorted((*_entries(plain, name), entry), key=lambda one: one.since))
             _state()
-        getattr(_importing, "made", []).append(registered)
+        made = getattr(_importing, "made", None)
+        if made is not None:
+            made.append(registered)
         return registered
 
     return register
@@ -175,12 +186,16 @@ def find_own(domain: str, name: str, opset: int) -> OwnOperator | None:
     """
     if domain:
         _import_translations(domain)
-    return next((entry for entry in reversed(_TABLE.get((domain, name), ())) if entry.since <= opset), None)
+    return next((entry for entry in reversed(_entries(domain, name)) if entry.since <= opset), None)
+
+
+def _entries(domain: str, name: str) -> tuple[OwnOperator, ...]:
+    return tuple(one for one in _TABLE.get((domain, name), ()) if one.registered.is_registered)
 
 
 def first_of_own(domain: str, name: str) -> int | None:
     """Return the first operator set for which an operator is registered; None if it is for none."""
-    entries = _TABLE.get((domain, name))
+    entries = _entries(domain, name)
     return entries[0].since if entries else None
 
 
@@ -209,7 +224,7 @@ def _check_names(domain: str, op_types: tuple[str, ...], since: int) -> None:
 
 
 def _check_free(domain: str, name: str, since: int) -> None:
-    other = next((one for one in _TABLE.get((domain, name), ()) if one.since == since), None)
+    other = next((one for one in reversed(_entries(domain, name)) if one.since == since), None)
     if other is None and (domain or name not in HOME):
         return
     if other is None:
@@ -231,8 +246,13 @@ def _invalid(what: str, hint: str | None = None) -> OptionError:
 
 
 def _state() -> None:
-    names = (f"{domain}:{name}:{one.since}" for (domain, name), entries in _TABLE.items() for one in entries)
-    state_translations(__package__, names)
+    """Tell what is translated, again if the collector unregistered something meanwhile."""
+    while True:
+        change = next(_changes)
+        names = [f"{domain}:{name}:{one.since}" for domain, name in _TABLE.copy() for one in _entries(domain, name)]
+        state_translations(__package__, names)
+        if next(_changes) == change + 1:
+            return
 
 
 def _import_translations(domain: str) -> None:
@@ -247,7 +267,7 @@ def _import_translations(domain: str) -> None:
 @contextmanager
 def _undone_on_failure() -> Iterator[None]:
     """Unregister what a module registered that then failed: it is imported again next time."""
-    around = getattr(_importing, "made", [])
+    around = getattr(_importing, "made", None)
     made: list[RegisteredOperator] = []
     _importing.made = made
     try:

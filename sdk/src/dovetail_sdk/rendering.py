@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
+from dovetail.ground.foreign_text import printable
 from dovetail.ground.units import bytes_text as bytes_text
 from dovetail.ground.units import count_text as count_text
 
@@ -136,7 +137,7 @@ def table(
 
     columns, numbers = list(columns), set(right)
     justified: list[Literal["left", "right"]] = ["right" if column in numbers else "left" for column in columns]
-    lines = [tuple(columns), *map(tuple, rows)]
+    lines = [tuple(columns), *(tuple(printable(cell) if isinstance(cell, str) else cell for cell in row) for row in rows)]
     shorten = {at: shortened for at, column in enumerate(columns) if column in set(long)}
     shorten |= {at: cut for at, column in enumerate(columns) if column in set(texts)}
     if shorten:

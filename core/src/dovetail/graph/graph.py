@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -76,7 +75,9 @@ class Graph:
             GraphError: What is assigned is no mapping of text to text (`ATTRIBUTE_INVALID`).
             LimitError: It takes more memory than the load under way may (`LIMIT_EXCEEDED`).
         """
-        return MappingProxyType(self._metadata)
+        from .metadata import ReadOnlyMetadata  # not by every process: kept plans bring it along
+
+        return ReadOnlyMetadata(self._metadata)
 
     @metadata.setter
     def metadata(self, given: Mapping[str, str]) -> None:
@@ -577,6 +578,9 @@ class Graph:
         twin._is_renamed = True
         twin._edited()
         return twin
+
+    def __copy__(self) -> Self:
+        return self.copy()
 
     def copy_into(
         self, target: Graph, feeds: Mapping[OutputSlot, OutputSlot] | None = None, wanted: Callable[[Layer], bool] | None = None

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from operator import attrgetter
 
 from ..ground.errors import ErrorCode, GraphError
+from ..ground.foreign_text import printable
 from .descriptor import Array, Constant, Descriptor
 from .slot_operators import GraphReference, SlotOperators
 from .tensor import Dimension, DType, Quantization, TensorInfo
@@ -97,7 +98,7 @@ class OutputSlot(SlotOperators):
         reader.source = None
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {self.info if self.info else '?'}>"
+        return printable(f"<{self.name}: {self.info if self.info else '?'}>")
 
 
 class InputSlot:
@@ -130,7 +131,7 @@ class InputSlot:
         return self.source.info if self.source else None
 
     def __repr__(self) -> str:
-        return f"<{self.layer.name}.{self.name} <- {self.source}>"
+        return printable(f"<{self.layer.name}.{self.name} <- {self.source}>")
 
 
 class Layer:

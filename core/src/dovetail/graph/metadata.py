@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, NoReturn
 
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.limits import budget
@@ -11,6 +12,27 @@ _ENTRY = 256
 """Bytes of an entry besides its characters: two objects, and their place in a dictionary."""
 _CHARACTER = 4
 """Most bytes of one, in memory."""
+
+
+class ReadOnlyMetadata(dict[str, str]):
+    """A dictionary that is not changed; a copy or a pickle of it is a plain one.
+
+    It is a `dict`, which `MappingProxyType` is not, so that it can be written as JSON.
+    """
+
+    def _refuse(self, *arguments: Any, **more: Any) -> NoReturn:
+        raise TypeError("metadata are read-only here; assign a new dictionary to network.metadata")
+
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[type[dict[str, str]], tuple[dict[str, str]]]:
+        return dict, (dict(self),)
+
+    def __copy__(self) -> dict[str, str]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: object) -> dict[str, str]:
+        return dict(self)
 
 
 def held_metadata(given: Mapping[str, str]) -> dict[str, str]:

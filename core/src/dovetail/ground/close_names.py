@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
+from .foreign_text import printable
+
 
 def close_names(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
     """Return known names that are like this one, the closest first; case does not count."""
@@ -18,7 +20,7 @@ def close_names(name: str, known: Iterable[str], *, count: int = 3) -> list[str]
 
 def suggestion(name: str, known: Iterable[str], *, limit: int = 12) -> str:
     """Say which known names are close to this one, or, if none is, which there are."""
-    names = list(dict.fromkeys(map(str, known)))
+    names = list(dict.fromkeys(printable(str(one)) for one in known))
     close = close_names(name, names)
     if close:
         return f"did you mean {' or '.join(map(repr, close))}?"

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 
 _stated: dict[str, tuple[int, tuple[str, ...]]] = {}
-_lock = threading.Lock()
+_lock = threading.RLock()  # again where the collector runs, while it is held, what states something
 
 
 def state_translations(parser: str, names: Iterable[str]) -> None:

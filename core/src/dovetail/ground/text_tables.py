@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Sequence
 
+from .foreign_text import printable
+
 UNLIMITED = 1 << 30
 """Columns of what nobody reads on a screen as it is printed."""
 _GAP = "  "
@@ -38,7 +40,7 @@ def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     """
     lines: list[str] = []
     line = ""
-    for word in re.findall(r"\s*\S+", text):
+    for word in re.findall(r"\s*\S+", printable(text)):
         room = width - (indent if lines else 0)
         if line and len(line) + len(word.rstrip()) > room:
             lines.append(line)
@@ -66,6 +68,7 @@ def text_table(
         right: Indices of the columns set flush right.
         notes: Lines below each row, indented.
     """
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = _fitted([max(len(row[column]) for row in rows) for column in range(len(rows[0]))], width, wrap)
     lines = []
     for number, row in enumerate(rows):

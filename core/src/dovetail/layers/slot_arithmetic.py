@@ -30,6 +30,8 @@ _inferences: WeakKeyDictionary[Graph, tuple[int, SymbolicInference]] = WeakKeyDi
 def operate(network: Any, operation: str, operands: Sequence[Any]) -> OutputSlot:
     """Add the layer of an operator; see `Network.operate`."""
     if len(operands) == 1 and operation == "-":
+        if isinstance(operands[0], OutputSlot):
+            _refuse_quantized(network, operands[0], operation)
         return network.unary(operands[0], UnaryOperation.NEG)  # type: ignore[no-any-return]  # it is a builder method
     if len(operands) != 2 or operation not in (*_BINARY, "@"):
         raise GraphError(
@@ -38,11 +40,16 @@ def operate(network: Any, operation: str, operands: Sequence[Any]) -> OutputSlot
             hint=f"there are {', '.join(_BINARY)} and @ of two, - of one",
         )
     left, right = operands
+    slots = [one for one in operands if isinstance(one, OutputSlot)]
+    if not slots:
+        raise _refusal(f"{operation} of no slot", "one of the operands is a slot of the network")
+    for one in slots:
+        _refuse_quantized(network, one, operation)
     if operation == "@":
         return network.matmul(left, right)  # type: ignore[no-any-return]  # it is a builder method
     slot = left if isinstance(left, OutputSlot) else right
-    if operation == "/":
-        _refuse_rounding(network, slot)
+    if operation == "/" or (operation == "**" and not _is_count(right)):
+        _refuse_rounding(network, slot, operation)
     left, right = (_constant(network, slot, one, operation) if _is_number(one) else one for one in (left, right))
     return network.binary(left, right, _BINARY[operation])  # type: ignore[no-any-return]  # it is a builder method
 
@@ -51,13 +58,27 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _refuse_rounding(network: Graph, slot: OutputSlot) -> None:
-    dtype, quantization = _type(network, slot)
-    if dtype is not None and dtype.is_integer and quantization is None:
+def _is_count(exponent: object) -> bool:
+    """Tell whether integers to this power are integers; of a slot that is not known."""
+    return isinstance(exponent, OutputSlot) or (isinstance(exponent, int) and exponent >= 0)
+
+
+def _refuse_rounding(network: Graph, slot: OutputSlot, operation: str) -> None:
+    dtype, _ = _type(network, slot)
+    if dtype is not None and dtype.is_integer:
+        builder = {"/": "division(a, b)", "**": "binary(a, b, 'pow')"}[operation]
         raise GraphError(
-            f"/ of {slot.name!r}, which is {dtype}, would have to round",
+            f"{operation} of {slot.name!r}, which is {dtype}, would have to round",
             code=ErrorCode.DTYPE_MISMATCH,
-            hint="network.division(a, b) truncates toward zero; network.cast(x, 'float32') makes it real numbers first",
+            hint=f"network.{builder} truncates toward zero; network.cast(x, 'float32') makes it real numbers first",
+        )
+
+
+def _refuse_quantized(network: Graph, slot: OutputSlot, operation: str) -> None:
+    if _type(network, slot)[1] is not None:
+        raise _refusal(
+            f"{operation} with {slot.name!r}, whose integers stand for other numbers",
+            "network.dequantize(x, quantization) makes these of them; builder methods take the quantization of the result",
         )
 
 
@@ -67,14 +88,10 @@ def _constant(network: Graph, slot: OutputSlot, number: float, operation: str) -
     Raises:
         GraphError: That type does not hold it, or is not known (`DTYPE_MISMATCH`).
     """
-    dtype, quantization = _type(network, slot)
+    dtype, _ = _type(network, slot)
     what = f"{shown_argument(number)} in {operation} with {slot.name!r}"
     if dtype is None:
         raise _refusal(f"{what}, whose element type is not known", "give an array of the type that it has")
-    if quantization is not None:
-        raise _refusal(
-            f"{what}, whose integers stand for other numbers", "network.dequantize(x, quantization) makes these of them"
-        )
     if dtype is DType.BOOL or not _fits(number, dtype):
         hint = "network.cast(x, 'int64') has a type that holds it, if one does"
         if isinstance(number, float):

@@ -103,7 +103,9 @@ def load(
             if kept is not None:
                 return kept
             parsed = source.parse()
-            network = NetworkSource(parsed, source.parse_again if parsed.files else None)
+            # What functions of others made of a file, they may not make of it another time.
+            is_read_again = parsed.files and not parsed.is_read_with_others
+            network = NetworkSource(parsed, source.parse_again if is_read_again else None)
             del parsed  # its weights may be consumed
         elif isinstance(model, Graph | NetworkSource | OptimizedNetwork):
             network = model

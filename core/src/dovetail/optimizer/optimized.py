@@ -55,7 +55,7 @@ class TensorSpec(NamedTuple):
             raise GraphError(
                 f"{self.name!r} has the open {'sizes' if len(open_sizes) > 1 else 'size'} {', '.join(open_sizes)}",
                 code=ErrorCode.SHAPE_UNKNOWN,
-                hint=f"fix it when the network is loaded, by shapes={{{open_sizes[0]!r}: 1}}, or look at `shape`",
+                hint="each run may have another: look at `shape`, or at the arrays of a run",
                 symbol=open_sizes[0],
             )
         return tuple(size for size in self.shape if not isinstance(size, str))

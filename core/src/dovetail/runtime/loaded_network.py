@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -150,7 +149,9 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
     @property
     def metadata(self) -> Mapping[str, str]:
         """What the model file says of itself, as text by name; see `Network.metadata`."""
-        return MappingProxyType(self._metadata)
+        from ..graph.metadata import ReadOnlyMetadata
+
+        return ReadOnlyMetadata(self._metadata)
 
     @property
     def optimized(self) -> OptimizedNetwork:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..ground.foreign_text import printable
 from ..ground.records import NamedTuple
 from .chrome_trace import trace_events
 from .profiled_run import ProfiledRun, Span, Work
@@ -162,15 +163,16 @@ class Profile:
         total = sum(layer.median_cost_ns for layer in layers) or 1
         shown = layers if limit is None else layers[:limit]
         tells = any(layer.device_ns is not None for layer in layers)
-        width = max((len(layer.name) for layer in shown), default=5)
+        names = [printable(layer.name) for layer in shown]
+        width = max(map(len, names), default=5)
         kinds = max((len(_short(layer.kind)) for layer in shown), default=4)
         device = f"{'device us':>10}  " if tells else ""
         lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'host us':>10}  {device}{'share':>6}"]
-        for layer in shown:
+        for name, layer in zip(names, shown, strict=True):
             median = layer.device_median_ns
             device = f"{'-' if median is None else format(median / 1e3, '.2f'):>10}  " if tells else ""
             lines.append(
-                f"{layer.name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
+                f"{name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
                 f"{layer.median_ns / 1e3:>10.2f}  {device}{layer.median_cost_ns / total:>6.1%}"
                 + (f"  {layer.tuned}" if layer.tuned else "")
             )

@@ -143,7 +143,7 @@ def called_as_elsewhere(first: Any, more: tuple[Any, ...]) -> TypeError:
     """Return the error for a run that was given more than a dictionary of arrays by position."""
     hint = "run({input name: array, ...}, outputs=[names to return])"
     if isinstance(more[0], Mapping):  # onnxruntime's order
-        wanted = "" if first is None else f", outputs={shown_argument(first)}"
+        wanted = "" if first is None else f", outputs={shown_argument([first] if isinstance(first, str) else first)}"
         hint = f"run({{{', '.join(f'{name!r}: ...' for name in list(more[0])[:8])}}}{wanted})"
     elif isinstance(first, str):
         hint = f"run({{{first!r}: array}})"
