@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dovetail import Network, optimize
+from dovetail import IBackend, Network, Support, optimize
 
 
 def explained(net, **arguments):
@@ -91,3 +91,26 @@ def test_recurrent_layers(reverse, expected):
     states = net.lstm(net.input("x", (3, 1, 4)), np.ones((20, 4), np.float32), np.ones((20, 5), np.float32), reverse=reverse)
     net.output(states[0], "y")
     assert explained(net) == [expected]
+
+
+class Nothing(IBackend):
+    """Takes nothing, and names what it was asked for."""
+
+    id = "Nothing"
+
+    def supports(self, layer, options, device):
+        return Support.no("kind", f"no {layer.kind}")
+
+    def create_workload_factory(self, context, resources, options):
+        raise AssertionError("it takes nothing")
+
+
+def test_each_layer_has_the_refusals_of_what_it_stands_for():
+    net = mobile_network()
+    kinds = {layer.name: layer.kind for layer in net.layers}
+    rows = optimize(net, [Nothing(), "CpuAcc"]).placement.layers
+    assert len(rows) > 10
+    for row in rows:
+        said = {one.reason for one in row.refusals}
+        assert said
+        assert said <= {f"no {kinds[name]}" for name in row.sources}, row.name

@@ -25,6 +25,8 @@ KNOWN = [cls for cls in vars(messages).values() if isinstance(cls, type) and iss
 
 def encoded_as(cls: type[Message]) -> Any:
     """The class of `onnx` for one of ours."""
+    if cls is messages.PropertyProto:  # the same, whose texts are only shown
+        return onnx.StringStringEntryProto
     found: Any = onnx
     for part in cls.__qualname__.split("."):
         found = getattr(found, part)

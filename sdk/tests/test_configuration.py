@@ -140,3 +140,32 @@ def test_the_script_is_one_that_the_shell_reads(dovetail: Invoke, shell: str) ->
     assert "_DOVETAIL_COMPLETE" in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+def test_a_default_gives_way_to_what_excludes_it(configured: Callable[..., Result], adder: Path) -> None:
+    text = "[command_line.benchmark]\niterations = 5"
+    result = configured(text, "benchmark", adder, "-b", "CpuRef", "--duration", "0.01")
+    assert result.exit_code == 0, result.output
+    both = configured(text, "benchmark", adder, "-b", "CpuRef", "--duration", "0.01", "--iterations", "5")
+    assert both.exit_code == 2
+
+
+def test_no_option_with_a_file_takes_true(configured: Callable[..., Result], adder: Path) -> None:
+    result = configured("[command_line.run]\noutput = true", "run", adder, "-b", "CpuRef")
+    assert result.exit_code == 2
+    assert "output is True, but a text or a number is expected" in result.stderr
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("benchmark", "--duration"),
+        ("benchmark", "--timeout"),
+        ("diff", "--against", "CpuRef", "--tolerance"),
+        ("run", "--least"),
+    ],
+)
+def test_what_is_not_finite_is_refused(dovetail: Invoke, adder: Path, words: tuple[str, ...], number: str) -> None:
+    result = dovetail(words[0], adder, *words[1:], number)
+    assert result.exit_code == 2

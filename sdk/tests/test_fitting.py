@@ -37,7 +37,7 @@ def lines_of(rows: list[dict[str, str]], width: int) -> list[str]:
         ("block/one/conv", 14, "block/one/conv"),
         ("block/one/conv", 13, "...k/one/conv"),
         ("block/one/conv", 4, "...v"),
-        ("block/one/conv", 3, "onv"),
+        ("block/one/conv", 3, "..."),
         ("", 0, ""),
     ],
 )

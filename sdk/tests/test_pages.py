@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -117,6 +118,11 @@ def test_commands_write_pages(dovetail: Invoke, adder: Path, tmp_path: Path, com
     assert (result.exit_code, result.stdout) == (0, plain.stdout), result.stderr
     document = data_of(file.read_text("utf-8"))
     assert {"add", "negate"} <= {node["name"] for node in document["nodes"]}
+    before = adder.read_bytes()
+    wrong = dovetail(command, adder, *options, "--html", adder)
+    assert wrong.exit_code == 2
+    assert "must end in .html" in wrong.stderr
+    assert adder.read_bytes() == before
     missing = dovetail(command, adder, *options, "--html", tmp_path / "nowhere" / "page.html")
     assert missing.exit_code == 2
     assert "there is no folder" in missing.stderr
@@ -268,6 +274,17 @@ def test_a_browser_draws_deep_networks(browser: Any, tmp_path: Path) -> None:
     assert shown.script("document.querySelectorAll('.node').length") == 3000
     shown.one("#search").send_keys("n2999\n")
     assert shown.node("n2999").is_displayed()
+    assert browser.get_log("browser") == []
+
+
+@pytest.mark.slow
+def test_a_browser_draws_layers_called_like_members_of_objects(browser: Any, tmp_path: Path) -> None:
+    names = ["constructor", "__proto__", "hasOwnProperty", "toString", "valueOf"]
+    edges = [Edge(*pair) for pair in itertools.pairwise(names)]
+    shown = Shown(browser, Page("odd", "c", [], ["g"], "g", [Node(one, "g", one, one) for one in names], edges), tmp_path)
+    assert len(shown.all(".node")) == len(names)
+    shown.node("__proto__").click()
+    assert "__proto__" in shown.one("#details").text
     assert browser.get_log("browser") == []
 
 

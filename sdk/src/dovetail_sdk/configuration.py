@@ -71,8 +71,8 @@ def _value(option: click.Option, name: str, value: Any) -> Any:
         return [str(one) for one in value] if isinstance(value, list) else [str(value)]
     if isinstance(value, list):
         raise _wrong(f"{name} is a list, but `--{name}` takes one value")
-    if option.is_flag and not isinstance(value, bool):
-        raise _wrong(f"{name} is {value!r}, but true or false is expected")
+    if option.is_flag is not isinstance(value, bool):
+        raise _wrong(f"{name} is {value!r}, but {'true or false' if option.is_flag else 'a text or a number'} is expected")
     try:
         return option.type_cast_value(click.Context(click.Command(name)), value if isinstance(value, bool) else str(value))
     except click.BadParameter as error:

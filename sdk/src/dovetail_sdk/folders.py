@@ -14,6 +14,8 @@ import click
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.ground.foreign_text import printable
+
 from . import sounds
 from .feeding import RANDOM, Feeds, InputSpec, split_source
 from .pictures import SUFFIXES, UnreadableFile
@@ -214,7 +216,7 @@ class Lines:
 
     def __init__(self, files: Sequence[Path], kind: str, width: int) -> None:
         folders = {path.parent for path in files}
-        self._names = {path: path.name if len(folders) == 1 else str(path) for path in files}
+        self._names = {path: printable(path.name if len(folders) == 1 else str(path)) for path in files}
         self._kind = kind
         self._room = width
         self._wide = min(max(len("file"), *map(len, self._names.values())), max(16, width // 3))

@@ -133,7 +133,10 @@ def _number(value: Any) -> int | None:
 
 def _of_table(text: str, delimiter: str) -> tuple[str, ...] | None:
     """Return the names in a table, with or without headings."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(row)]
+    try:
+        rows = [[cell.strip() for cell in row] for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(row)]
+    except csv.Error:  # a cell is longer than a name may be
+        return None
     width = max(map(len, rows), default=0)
     if not width or min(map(len, rows)) < width:
         return None

@@ -38,6 +38,17 @@ def shape_of(text: str) -> tuple[str, tuple[int, ...]]:
     return name, tuple(int(size) for size in re.split("[,x]", sizes))
 
 
+class FiniteRange(click.FloatRange):
+    """A number in a range, which infinity and NaN are not, though each compares as it likes."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        """Read a number; raises `click.BadParameter`."""
+        number = super().convert(value, parameter, context)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", parameter, context)
+        return number
+
+
 def numbers_of(text: str | tuple[float, ...]) -> tuple[float, ...]:
     """Read ``0.5`` or ``123.7,116.3,103.5`` as numbers.
 
@@ -231,6 +242,18 @@ def json_option(function: _Function) -> _Function:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")(function)
 
 
+def of_suffix(suffix: str) -> Callable[[click.Context, click.Parameter, Path | None], Path | None]:
+    """Return what refuses an output file that is called otherwise, such as a model."""
+
+    def check(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+        in_folder(context, parameter, value)
+        if value is not None and value.suffix.lower() != suffix:
+            raise click.BadParameter(f"{str(value)!r}: the name of the file must end in {suffix}", context, parameter)
+        return value
+
+    return check
+
+
 def html_option(function: _Function) -> _Function:
     """Add ``--html``, passed on as `page`."""
     return click.option(
@@ -238,7 +261,7 @@ def html_option(function: _Function) -> _Function:
         "page",
         type=click.Path(dir_okay=False, path_type=Path),
         metavar="FILE.html",
-        callback=in_folder,
+        callback=of_suffix(".html"),
         help="Also write a page with a picture of the network: one file, which needs no network access.",
     )(function)
 

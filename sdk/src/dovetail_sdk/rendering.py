@@ -26,7 +26,7 @@ PIPE_WIDTH = 200
 NARROWEST = 12
 """Columns that long names are not made narrower than."""
 
-_WHOLE = 40
+_WHOLE = 36
 """Columns of a word that is never broken; a longer one may be, where there is no room."""
 
 _PROSE = 28

@@ -212,12 +212,14 @@ class Assigner:
     def adopt(self, made: Iterable[Layer], home: Assigned, replaced: Iterable[Layer]) -> None:
         """Give private layers to the backend that made them, without asking.
 
-        What was said of what they replace stays.
+        What was said of what they replace stays: with each, what was said of the layers that it
+        stands for.
         """
-        said = dict.fromkeys(refusal for old in replaced for refusal in self.refusals.get(old, ()))
+        said = [(frozenset(old.sources), self.refusals[old]) for old in replaced if self.refusals.get(old)]
         for layer in made:
             self.assigned[layer] = home
-            self.refusals[layer] = list(said)
+            own = (several for names, several in said if not names.isdisjoint(layer.sources))
+            self.refusals[layer] = list(dict.fromkeys(refusal for several in own for refusal in several))
             self._private.add(layer)
 
     def is_private(self, layer: Layer) -> bool:

@@ -9,14 +9,16 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ..options import (
     STDOUT,
+    FiniteRange,
     JsonToFile,
     html_option,
-    in_folder,
     json_file_option,
     model_argument,
+    of_suffix,
     placing_options,
 )
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dovetail import LoadedNetwork
+    from dovetail.optimizer import Placement
     from dovetail.runtime import Profile
 
     from ..concurrent_runs import Amount, Request
@@ -49,7 +52,7 @@ TRACED_RUNS = 20
 @click.option("--warm-up", type=click.IntRange(min=0), default=10, show_default=True, help="Runs of each request before.")
 @click.option(
     "--duration",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="SECONDS",
     help=f"How long to measure. Default: {SECONDS:g}, and at least {LEAST_RUNS} runs.",
 )
@@ -63,7 +66,7 @@ TRACED_RUNS = 20
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="SECONDS",
     help="Give up a run after this long.",
 )
@@ -71,7 +74,7 @@ TRACED_RUNS = 20
 @click.option(
     "--trace",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=in_folder,
+    callback=of_suffix(".json"),
     help="Write the profile as a Chrome trace.",
 )
 @json_file_option
@@ -89,7 +92,7 @@ def command(
     json_file: Path | None,
     page: Path | None,
 ) -> None:
-    r"""Measure MODEL on random inputs.
+    """Measure MODEL on random inputs.
 
     Each request has inputs and outputs of its own, which stay where they are: a run allocates and
     copies nothing. It runs again as soon as it is done. --threads are those of the kernels; one run
@@ -112,7 +115,7 @@ def command(
       share        part of the sum of all times
       MACs         multiply-accumulates of the layers that this one stands for
       GFLOP/s      two operations for each of them, in 10^9 per second
-    """
+    """  # noqa: D301 - click's mark is the character itself
     amount = _amount(duration, iterations, requests)
     profile = profile or page is not None  # which shows the times of layers
     import dovetail
@@ -186,17 +189,17 @@ def command(
             if profile:
                 layers = measured_layers(loaded, profiled, work_of(dovetail.parse(model), shapes))
                 report |= _of_layers(profiled, layers)
-            if page is not None:
-                _write_page(page, model, shapes, loaded, layers, timing)
             if trace is not None:
                 profiled.latest(TRACED_RUNS).to_chrome_trace(trace)
     _print(report, layers if profile else None, json_file)
+    if page is not None:
+        _write_page(page, model, shapes, loaded.placement, layers, timing)
     if trace is not None and json_file != STDOUT:
         click.echo(f"trace written to {trace}; open it in https://ui.perfetto.dev")
 
 
 def _write_page(
-    page: Path, model: Path, shapes: Mapping[str, Any], loaded: LoadedNetwork, layers: Sequence[MeasuredLayer], timing: Timing
+    page: Path, model: Path, shapes: Mapping[str, Any], placement: Placement, layers: Sequence[MeasuredLayer], timing: Timing
 ) -> None:
     import dovetail
 
@@ -208,7 +211,7 @@ def _write_page(
     graph, _ = with_known_shapes(dovetail.parse(model), shapes)
     times = {layer.name: layer.seconds * 1e3 for layer in layers}
     line = f"a run takes {seconds_text(timing.median)} (median), of which these are the layers, each measured apart"
-    write_page(placement_page(graph, loaded.placement, times, line), page)
+    write_page(placement_page(graph, placement, times, line), page)
 
 
 def _amount(duration: float | None, iterations: int | None, requests: int) -> Amount:
@@ -219,6 +222,13 @@ def _amount(duration: float | None, iterations: int | None, requests: int) -> Am
     """
     from ..concurrent_runs import Amount
 
+    context = click.get_current_context()
+    if duration is not None and iterations is not None:
+        given = {name: context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in ("duration", "iterations")}
+        if given["duration"] and not given["iterations"]:
+            iterations = None  # a default, which the command line overrides
+        elif given["iterations"] and not given["duration"]:
+            duration = None
     if duration is not None and iterations is not None:
         raise click.UsageError("--duration and --iterations exclude each other: one of them ends the measurement")
     if iterations is not None:

@@ -10,6 +10,7 @@ import click
 
 from ..options import (
     STDOUT,
+    FiniteRange,
     JsonToFile,
     against_option,
     html_option,
@@ -51,14 +52,12 @@ _FEEDING = ("seed", "mean", "scale", "layout", "channels")
 @click.option("--layers", is_flag=True, help="Also compare what each layer computes, and say where they part first.")
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SHARE",
     help="Largest error allowed, as a share of the largest magnitude; 0: equal. Default: by type, see the README.",
 )
 @click.option("--runs", type=click.IntRange(min=1), default=1, show_default=True, help="Runs, with other random inputs each.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up a run after this long."
-)
+@click.option("--timeout", type=FiniteRange(min=0, min_open=True), metavar="SECONDS", help="Give up a run after this long.")
 @json_file_option
 @html_option
 def command(

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ..options import (
+    FiniteRange,
     JsonToFile,
     backend_options_option,
     backends_option,
@@ -62,7 +63,7 @@ class ManyInputs(JsonToFile):
 @shape_option
 @threads_option
 @limits_option
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Give up after this long.")
+@click.option("--timeout", type=FiniteRange(min=0, min_open=True), metavar="SECONDS", help="Give up after this long.")
 @click.option(
     "--labels",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -83,21 +84,24 @@ class ManyInputs(JsonToFile):
 )
 @click.option(
     "--tolerance",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SHARE",
     help="--expect: largest error, as a share of the largest magnitude; 0: equal. Default: by type, as diff has it.",
 )
-@click.option(
-    "--atol", type=click.FloatRange(min=0), metavar="ERROR", help="--expect: largest error of an element, plus --rtol."
-)
+@click.option("--atol", type=FiniteRange(min=0), metavar="ERROR", help="--expect: largest error of an element, plus --rtol.")
 @click.option(
     "--rtol",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SHARE",
     help="--expect: largest error, as a share of each expected element.",
 )
 @click.option(
-    "--least", type=float, default=0.3, show_default=True, metavar="SCORE", help="Lowest score of detections that are shown."
+    "--least",
+    type=FiniteRange(),
+    default=0.3,
+    show_default=True,
+    metavar="SCORE",
+    help="Lowest score of detections that are shown.",
 )
 @click.option(
     "--draw",

@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
-  const WIDTH = 232, LINE = 15, MANY = 900, CHARACTERS = 36;
+  const WIDTH = 232, LINE = 15, MANY = 900, CHARACTERS = 34;
   const COLOURS = ["#2f7ed8", "#d9822b", "#2b9a66", "#8145b5", "#c4456e", "#0e8f9c", "#8a7a10"], PLAIN = "#7d838c";
   const nodes = new Map(data.nodes.map((node) => [node.id, node]));
   const readers = new Map(), sources = new Map();
@@ -80,14 +80,16 @@
     const graph = new dagre.graphlib.Graph({ multigraph: true });
     graph.setGraph({ nodesep: 26, ranksep: 34, marginx: 20, marginy: 20 });
     graph.setDefaultEdgeLabel(() => ({}));
-    for (const node of data.nodes) graph.setNode(node.id, { width: WIDTH, height: height(node) });
-    data.edges.forEach((edge, index) => graph.setEdge(edge.source, edge.target, {}, String(index)));
+    /* dagre keeps nodes in plain objects, of which names such as "constructor" are members already. */
+    const ids = new Map(data.nodes.map((node, index) => [node.id, `n${index}`]));
+    for (const node of data.nodes) graph.setNode(ids.get(node.id), { width: WIDTH, height: height(node) });
+    data.edges.forEach((edge, index) => graph.setEdge(ids.get(edge.source), ids.get(edge.target), {}, `e${index}`));
     dagre.layout(graph);
     const label = graph.graph();
     return {
       width: label.width, height: label.height,
-      boxes: new Map(data.nodes.map((node) => [node.id, graph.node(node.id)])),
-      paths: data.edges.map((edge, index) => graph.edge({ v: edge.source, w: edge.target, name: String(index) }).points),
+      boxes: new Map(data.nodes.map((node) => [node.id, graph.node(ids.get(node.id))])),
+      paths: data.edges.map((edge, index) => graph.edge({ v: ids.get(edge.source), w: ids.get(edge.target), name: `e${index}` }).points),
     };
   }
   /* Of many boxes, each below all that it reads, side by side in order: dagre recurses as deep as a network is, and has no time. */
@@ -149,7 +151,7 @@
         onclick: (event) => { event.stopPropagation(); if (!moved) choose(node.id); },
         onkeydown: (event) => { if (event.key === "Enter") choose(node.id); },
       }, draw("rect", { x: left, y: top, width: WIDTH, height: box.height, rx: 6 }));
-      const lines = [["title", begun(node.title, CHARACTERS)], ["name", ended(node.name, CHARACTERS + 4)], ["note", begun(node.note, CHARACTERS + 4)]];
+      const lines = [["title", begun(node.title, CHARACTERS)], ["name", ended(node.name, CHARACTERS)], ["note", begun(node.note, CHARACTERS)]];
       lines.filter(([, text]) => text).forEach(([kind, text], index) => {
         group.append(draw("text", { class: kind, x: left + 9, y: top + 18 + LINE * index }, text));
       });

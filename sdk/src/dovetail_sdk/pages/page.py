@@ -87,7 +87,8 @@ class Page:
 
 def write_page(page: Page, path: Path) -> None:
     """Write a page; raises `OSError`."""
-    path.write_text(page_text(page), encoding="utf-8")
+    content = page_text(page).encode("utf-8", "backslashreplace")  # names of files may be no text
+    path.write_bytes(content)
 
 
 def page_text(page: Page) -> str:
