@@ -104,7 +104,7 @@ try:
     net.rellu
 except AttributeError as error:
     print(error)
-print(dovetail.Network.top_k.__name__, callable(net.softmax), hasattr(dovetail.Network, "sofmax"), hasattr(net, "__copy__"))
+print(dovetail.Network.top_k.__name__, callable(net.softmax), hasattr(dovetail.Network, "sofmax"), hasattr(net, "__fspath__"))
 print("resize" in dir(dovetail.Network), "resize" in dir(net))
 """
     seen, error, found, listed = output_of(program).splitlines()
