@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from conftest import check
 
 from dovetail_onnx import Node
 
@@ -47,11 +46,11 @@ for offsets in (np.array([0.5, -0.5, 0.0]), None):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_the_package_of_the_page_runs_a_compiled_kernel(page, tmp_path, monkeypatch):
+def test_the_package_of_the_page_runs_a_compiled_kernel(page, tmp_path, monkeypatch, release):
     """Write the files that the page shows, build them, and run its model by entry points alone."""
     monkeypatch.chdir(tmp_path)
     python = blocks(page, "python")
-    check(sys.executable, "-m", "dovetail_sdk", "new-backend", "dovetail-mine", "--id", "CpuMine")
+    release.check(sys.executable, "-m", "dovetail_sdk", "new-backend", "dovetail-mine", "--id", "CpuMine")
     package = tmp_path / "dovetail-mine" / "src" / "dovetail_mine"
     (package / "pooling.pyx").unlink()
     (layer,) = (block for block in python if "class Frobnicate(" in block)
@@ -63,7 +62,7 @@ def test_the_package_of_the_page_runs_a_compiled_kernel(page, tmp_path, monkeypa
     (package / "dovetail-backend.json").write_text(manifest)
     (tmp_path / "dovetail-mine" / "pyproject.toml").write_text(project)
     pip = (sys.executable, "-m", "pip", "install", "-q", "--no-index", "--no-deps", "--no-build-isolation")
-    check(*pip, "--target", tmp_path / "installed", tmp_path / "dovetail-mine")
+    release.check(*pip, "--target", tmp_path / "installed", tmp_path / "dovetail-mine")
     (model,) = (block for block in python if "onnx.save" in block)
     without = model.replace('["positive", "offsets"]', '["positive"]')
     for offsets, code in ((True, model), (False, without)):
