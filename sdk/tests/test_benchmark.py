@@ -98,10 +98,10 @@ def test_documented_keys(dovetail: Invoke, adder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "amount"),
     [
-        (("--duration", 0.05), Amount(seconds=0.05, least=1)),
-        (("--duration", 0.05, "--requests", 2), Amount(seconds=0.05, least=2)),
+        (("--duration", 0.05), Amount(seconds=0.05, min_runs=1)),
+        (("--duration", 0.05, "--requests", 2), Amount(seconds=0.05, min_runs=2)),
         (("--iterations", 4), Amount(runs=4)),
-        ((), Amount(seconds=3.0, least=10)),
+        ((), Amount(seconds=3.0, min_runs=10)),
     ],
 )
 def test_how_much_is_measured(

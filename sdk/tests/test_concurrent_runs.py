@@ -50,7 +50,7 @@ def test_warm_up_runs_are_not_measured() -> None:
         (Amount(seconds=2.0), 4),  # the run that ends at the deadline is the last one
         (Amount(seconds=2.1), 5),
         (Amount(seconds=0.1), 1),
-        (Amount(seconds=0.1, least=10), 10),
+        (Amount(seconds=0.1, min_runs=10), 10),
         (Amount(runs=3, seconds=9.0), 3),
         (Amount(runs=30, seconds=1.0), 2),
         (Amount(runs=7), 7),
@@ -71,7 +71,7 @@ def test_progress_is_told_between_runs_in_parts() -> None:
     parts: list[float] = []
     measure([time.request], Amount(runs=10), clock=time, told=parts.append)
     assert parts == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])  # each second run: 0.25 s lie between two calls
-    assert Amount(seconds=4.0, least=10).part(5, 4.0) == 0.5
+    assert Amount(seconds=4.0, min_runs=10).part(5, 4.0) == 0.5
     assert Amount(runs=10, seconds=4.0).part(5, 3.0) == 0.75
 
 

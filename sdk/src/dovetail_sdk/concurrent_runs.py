@@ -38,12 +38,12 @@ class Amount:
     Attributes:
         runs: At most so many, of all requests together; None for no limit.
         seconds: No run begins later than so many after the first; None for no limit.
-        least: So many are run even if they take longer than `seconds`.
+        min_runs: So many are run even if they take longer than `seconds`.
     """
 
     runs: int | None = None
     seconds: float | None = None
-    least: int = 1
+    min_runs: int = 1
 
     def __post_init__(self) -> None:
         if self.runs is None and self.seconds is None:
@@ -52,7 +52,7 @@ class Amount:
     def part(self, runs: int, seconds: float) -> float:
         """Return which part is done after so many runs and seconds, 0 to 1."""
         of_runs = runs / self.runs if self.runs else 0.0
-        of_time = min(seconds / self.seconds, runs / self.least) if self.seconds else 0.0
+        of_time = min(seconds / self.seconds, runs / self.min_runs) if self.seconds else 0.0
         return min(max(of_runs, of_time), 1.0)
 
 
@@ -200,7 +200,7 @@ class _Crew:
 
     def _run(self, number: int, told: Told | None) -> None:
         request, clock, times, amount = self._requests[number], self._clock, self.times[number], self._amount
-        deadline, last = self._deadline, amount.least - 1
+        deadline, last = self._deadline, amount.min_runs - 1
         tell_at = self._begin + TOLD_EVERY if told is not None else math.inf
         for turn in self._turns:
             begin = clock()

@@ -11,7 +11,7 @@ from .foreign_text import printable
 UNLIMITED = 1 << 30
 """Columns of what nobody reads on a screen as it is printed."""
 _GAP = "  "
-_LEAST = 12
+_MIN_WIDTH = 12
 """Columns that a shortened cell has at least."""
 
 
@@ -98,7 +98,7 @@ def _fitted(widths: list[int], width: int, wrap: Sequence[int]) -> list[int]:
     excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
     while excess > 0:
         widest = max(range(len(widths)), key=lambda column: widths[column] - 8 * (column in wrap))
-        if widths[widest] <= _LEAST:
+        if widths[widest] <= _MIN_WIDTH:
             break
         widths[widest] -= 1
         excess -= 1

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 SECONDS = 3.0
 """How long is measured where nothing says how much."""
-LEAST_RUNS = 10
+MIN_RUNS = 10
 """So many runs are measured then, even if they take longer."""
 PROFILED_RUNS = 100
 """Runs that are profiled, at most: the median of more hardly changes."""
 PROFILED_SECONDS = 2.0
-LEAST_PROFILED = 5
+MIN_PROFILED = 5
 TRACED_RUNS = 20
 """Runs of a trace, at most: a viewer takes long to open more."""
 
@@ -54,7 +54,7 @@ TRACED_RUNS = 20
     "--duration",
     type=FiniteRange(min=0, min_open=True),
     metavar="SECONDS",
-    help=f"How long to measure. Default: {SECONDS:g}, and at least {LEAST_RUNS} runs.",
+    help=f"How long to measure. Default: {SECONDS:g}, and at least {MIN_RUNS} runs.",
 )
 @click.option("--iterations", type=click.IntRange(min=1), help="Runs to measure, instead of --duration.")
 @click.option(
@@ -236,8 +236,8 @@ def _amount(duration: float | None, iterations: int | None, requests: int) -> Am
             raise click.UsageError(f"--iterations {iterations} is less than --requests {requests}: some would never run")
         return Amount(runs=iterations)
     if duration is not None:
-        return Amount(seconds=duration, least=requests)
-    return Amount(seconds=SECONDS, least=max(LEAST_RUNS, requests))
+        return Amount(seconds=duration, min_runs=requests)
+    return Amount(seconds=SECONDS, min_runs=max(MIN_RUNS, requests))
 
 
 def _profiled(loaded: LoadedNetwork, asked: Sequence[Request], iterations: int | None) -> Profile:
@@ -245,7 +245,7 @@ def _profiled(loaded: LoadedNetwork, asked: Sequence[Request], iterations: int |
     from ..rendering import meter
 
     runs = PROFILED_RUNS if iterations is None else min(iterations, PROFILED_RUNS)
-    amount = Amount(max(runs, len(asked)), PROFILED_SECONDS, max(LEAST_PROFILED, len(asked)))
+    amount = Amount(max(runs, len(asked)), PROFILED_SECONDS, max(MIN_PROFILED, len(asked)))
     with meter("profiling") as told, loaded.profiling() as profile:
         measure(asked, amount, told=told)
     return profile
