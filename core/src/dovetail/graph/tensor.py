@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 from collections.abc import Iterable, Sequence
@@ -60,6 +61,27 @@ class DType(Enum):
         self.dlpack_code = dlpack_code
         self.bits = bits
         self.itemsize = bits // 8
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The NumPy dtype that NumPy asks for in `np.zeros(spec.sizes, spec.dtype)`.
+
+        bfloat16 is that of `ml_dtypes`, since converting to its storage would not round but count.
+
+        Raises:
+            GraphError: bfloat16, and `ml_dtypes` is not installed (`DTYPE_MISMATCH`).
+        """
+        if self is not DType.BFLOAT16:
+            return self.numpy
+        try:
+            bfloat16 = importlib.import_module("ml_dtypes").bfloat16
+        except ImportError:
+            raise GraphError(
+                "NumPy has no bfloat16",
+                code=ErrorCode.DTYPE_MISMATCH,
+                hint="pip install ml_dtypes; or use uint16 with the upper half of float32, which DType.BFLOAT16.numpy is",
+            ) from None
+        return np.dtype(bfloat16)
 
     @property
     def is_float(self) -> bool:
