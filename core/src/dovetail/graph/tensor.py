@@ -74,13 +74,14 @@ class DType(Enum):
         if self is not DType.BFLOAT16:
             return self.numpy
         try:
-            return np.dtype(importlib.import_module("ml_dtypes").bfloat16)
+            storage: np.dtype[Any] = np.dtype(importlib.import_module("ml_dtypes").bfloat16)
         except ImportError:
             raise GraphError(
                 "NumPy has no bfloat16",
                 code=ErrorCode.DTYPE_MISMATCH,
                 hint="pip install ml_dtypes; or use uint16 with the upper half of float32, which DType.BFLOAT16.numpy is",
             ) from None
+        return storage
 
     @property
     def is_float(self) -> bool:
