@@ -64,9 +64,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .ground.limits import Limits as Limits
     from .layers.network import Network as Network
     from .loading.load import load as load
+    from .loading.optimizing import optimize as optimize
     from .loading.parsing import parse as parse
     from .optimizer import OptimizedNetwork as OptimizedNetwork
-    from .optimizer import optimize as optimize
     from .optimizer.policy import Answer as Answer
     from .optimizer.policy import Answers as Answers
     from .optimizer.policy import PlacementPolicy as PlacementPolicy
@@ -122,8 +122,9 @@ _NAMES_BY_MODULE = {
     "ground.limits": ("Limits",),
     "layers.network": ("Network",),
     "loading.load": ("load",),
+    "loading.optimizing": ("optimize",),
     "loading.parsing": ("parse",),
-    "optimizer": ("OptimizedNetwork", "optimize"),
+    "optimizer": ("OptimizedNetwork",),
     "optimizer.policy": ("Answer", "Answers", "PlacementPolicy"),
     "runtime": ("LoadedNetwork", "Runtime"),
     "runtime.guard": ("Guard",),

@@ -7,7 +7,7 @@ A manifest is one object, or a list of them if a package holds several backends:
     {"id": "CpuAcme", "device": "cpu", "rank": 10, "description": "ACME kernels for AVX2"}
 
 `device` is "cpu" for everything that computes on the host; only these are chosen when a caller
-names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
+names no backend, highest `rank` first. A rank of 0 is for slow ones. Optional:
 
 - `abi`: version of the kernel protocol that the backend was built for. The build writes it into
   wheels and into sections; a source tree that is installed in editable form has none, and is
@@ -22,6 +22,8 @@ names no backend, highest `rank` first. The rank of an oracle is 0. Optional:
 - `isolate`: true if the backend is to run in a process of its own, unless the caller says
   otherwise; or the values of options under which it is, {"driver": ["native"]}; see
   docs/isolation.md;
+- `oracle`: true if its results may stand in for those of any backend: layers that depend on
+  constants alone are computed by it while a network is loaded, also where nobody names it;
 - `drivers`: environment variables, and absolute paths of files and folders, by which it finds its
   drivers: where one changes, it is tried again before it is loaded.
 
@@ -60,6 +62,7 @@ _OPTIONAL: dict[str, type | tuple[type, ...]] = {
     "deviations": dict,
     "late_failure": dict,
     "drivers": list,
+    "oracle": bool,
     "isolate": (bool, dict),
 }
 _LARGEST_NUMBER = 1_000_000_000

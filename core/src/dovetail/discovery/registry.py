@@ -147,6 +147,11 @@ class Registry:
             _log.info("no backends were named, so these are used: %s%s", ", ".join(chosen), slow)
         return chosen
 
+    def oracles(self) -> tuple[BackendRow, ...]:
+        """Return the backends that are ready and declare themselves oracles, best first."""
+        rows = [row for row in self.rows() if row.state.is_ready and row.manifest is not None and row.manifest.get("oracle")]
+        return tuple(sorted(rows, key=lambda row: (-row.rank, row.id)))
+
     @property
     def verdicts(self) -> VerdictStore:
         """What is known of backends that were tried before."""

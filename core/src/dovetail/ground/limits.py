@@ -218,6 +218,11 @@ class Budget:
         """True if there is no deadline."""
         return self._deadline is None
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds until the deadline, above 0; None without one."""
+        return None if self._deadline is None else max(self._deadline - monotonic(), 1e-6)
+
     def check_time(self) -> None:
         """End a load that takes too long; asked often, since it costs some 50 ns.
 

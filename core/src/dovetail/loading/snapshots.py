@@ -40,6 +40,7 @@ from ..optimizer import NetworkSource
 from ..optimizer.candidates import resolve
 from ..optimizer.policy import FirstWilling
 from ..runtime.plan_snapshot import NetworkFacts, Snapshot, read, written
+from .oracles import InstalledOracles
 from .parsers import GROUP as PARSERS
 
 if TYPE_CHECKING:
@@ -154,7 +155,9 @@ class ModelSnapshots:
         except OSError as error:
             _log.info("plan %s cannot be read: %s", name, error)
             return None
-        return snapshot if snapshot is not None and self._source.is_unchanged(snapshot.facts.files) else None
+        if snapshot is None or snapshot.facts.oracles not in (None, _oracles()):
+            return None
+        return snapshot if self._source.is_unchanged(snapshot.facts.files) else None
 
     def backend(self, name: str) -> Assigned:
         """Return the backend of this name, of those that the user asked for."""
@@ -176,6 +179,11 @@ class ModelSnapshots:
             return  # drivers come and change
         if any(one is not None and getattr(one.backend, "is_isolated", False) for one in optimized.assignment.values()):
             return  # its workloads lie in another process
+        oracles = None
+        if placement.constants or placement.left_constant:
+            oracles = _oracles()
+            if oracles is None or optimized.oracle_failed:
+                return
         facts = NetworkFacts(
             optimized.name,
             optimized.inputs,
@@ -185,6 +193,7 @@ class ModelSnapshots:
             self._source.stamps,
             placement.remarks(optimized.name),
             dict(optimized.source.metadata),
+            oracles,
         )
         self._write(symbols, facts, parts, factories)
 
@@ -248,6 +257,7 @@ def _asked(request: CompileRequest) -> str | None:
         request.options,
         request.integer_layers,
         request.reduce_float,
+        type(request.oracle) is InstalledOracles or request.oracle,
     )
     values += (request.isolate,)
     return repr(values) if is_usual and all(map(_is_plain, values)) else None
@@ -297,6 +307,19 @@ def _installed(modules: tuple[str, ...]) -> str | None:
     facts = sys.version, sys.executable, sys.modules["numpy"].__version__, stamps, _machine()
     text = repr(facts).encode("utf-8", "surrogateescape")
     return f"{zlib.crc32(text):08x}{zlib.adler32(text):08x}{len(text):x}"  # hashlib would load OpenSSL
+
+
+def _oracles() -> str | None:
+    """Return what tells the oracles of this installation from others; None if it cannot be told.
+
+    Few networks have layers that an oracle computes, and only those plans ask.
+    """
+    try:
+        modules = [_module(BACKENDS, row.id) for row in default_registry().oracles()]
+    except LookupError:  # it is no distribution's
+        return None
+    installed = _installed(tuple(modules))
+    return None if installed is None else f"{modules} {installed}"
 
 
 def _tuned() -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ from .candidates import BackendLike, let_go, resolve
 from .constraints import Constraints
 from .copies import CopyReport
 from .core_kinds import Debug, MemoryCopy
+from .folding import FoldingBudget
 from .open_sizes import OpenSizes
 from .optimized import OptimizedNetwork, TensorSpec, complete
 from .options import build_options
@@ -72,6 +73,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from .choosing import Chooser as Chooser
+    from .constant_layers import ConstantLayers
     from .passes.share_constants import SharedConstants as SharedConstants
 else:
     __getattr__, __dir__ = late_names(__name__, {"choosing": ("Chooser",), "passes.share_constants": ("SharedConstants",)})
@@ -141,6 +143,7 @@ def _compiled(
     constraints = Constraints(network, requests, request.require, request.forbid, fallback=request.fallback)
     assigner = Assigner(ready, constraints, request.policy, request.given_back)
     context = Compilation(request, assigner, _computing_integers(network, assigner, request), _chooser(request), shared)
+    context.constants = _constants(request, context.folding)
     name, declared = network.name, _Declared.of(network)
     with listening(request.progress), limited(request.limits) as budget:
         check_graph(budget, network)
@@ -189,6 +192,8 @@ def _compiled(
             folded,
             tuple(DeviceReport(one.label, one.device) for one in assigner.opened),
             tuple((name, assigner.deleted[name]) for name in folded if name in assigner.deleted),
+            () if context.constants is None else context.constants.reports(),
+            () if context.constants is None else context.constants.left(order),
         ),
         name=name,
         inputs=tuple(declared.inputs[layer.name] for layer in graph.inputs),
@@ -199,6 +204,7 @@ def _compiled(
         source=source,
         private=frozenset(layer.name for layer in order if assigner.is_private(layer)),
         shared=shared,
+        oracle_failed=context.constants is not None and context.constants.failed,
         _compile=compile_network,
     )
 
@@ -240,6 +246,15 @@ def _chooser(request: CompileRequest) -> Chooser | None:
 
         return StoredChoices(request.threads)
     return request.tuned or None
+
+
+def _constants(request: CompileRequest, folding: FoldingBudget) -> ConstantLayers | None:
+    """Return what has layers of constants computed; None where nobody was given who would."""
+    if not request.passes or isinstance(request.oracle, bool):
+        return None
+    from .constant_layers import ConstantLayers
+
+    return ConstantLayers(request.oracle, folding)
 
 
 def _layer_report(

@@ -10,15 +10,13 @@ from ..ground.text_tables import shortened, table_width, terminal_width, text_ta
 from ..ground.units import count_text
 from .candidate import Absent
 from .copies import CopyReport
-from .report_words import listed, place_name, short_name
-from .reports import BackendTotal, Crossing, DeviceReport, LayerReport, PartitionReport
+from .report_words import MAX_NAMED, constants_in_words, listed, place_name, short_name, some_of
+from .reports import BackendTotal, ConstantsReport, Crossing, DeviceReport, LayerReport, LeftReport, PartitionReport
 
 _REASONS = {"private": "first choice", "core": "the core runs it"}
 """What is told in other words than `LayerReport.reason` has."""
 _NARROW = 28
 """Columns of the name of a layer where there are few."""
-_NAMED = 8
-"""Layers of a list that are named."""
 
 
 class Explained(Protocol):
@@ -43,6 +41,10 @@ class Explained(Protocol):
     @property
     def deleted(self) -> tuple[tuple[str, str], ...]: ...
     @property
+    def constants(self) -> tuple[ConstantsReport, ...]: ...
+    @property
+    def left_constant(self) -> tuple[LeftReport, ...]: ...
+    @property
     def fallbacks(self) -> tuple[LayerReport, ...]: ...
     @property
     def crossing(self) -> Crossing: ...
@@ -64,7 +66,10 @@ def explanation(placement: Explained, width: int | None) -> str:
     if placement.folded:
         by = dict(placement.deleted)
         names = [f"{short_name(name)} (deleted by {by[name]})" if name in by else short_name(name) for name in placement.folded]
-        blocks.append(_wrapped(f"folded away: {_some(names)}{f', {len(names)} in all' if len(names) > _NAMED else ''}", width))
+        blocks.append(
+            _wrapped(f"folded away: {some_of(names)}{f', {len(names)} in all' if len(names) > MAX_NAMED else ''}", width)
+        )
+    blocks += [_wrapped(line, width) for line in constants_in_words(placement.constants, placement.left_constant)]
     blocks += [_wrapped(f"absent: {one.request} ({one.state}): {one.reason}", width) for one in placement.absent]
     blocks.append(_wrapped(_fallbacks(placement), width))
     return "\n\n".join(block for block in blocks if block)
@@ -156,7 +161,7 @@ def _fallbacks(placement: Explained) -> str:
         return "fallback: none, every layer runs on its first choice"
     count = Counter(place_name(row.backend, row.device) for row in fallbacks)
     places = ", ".join(f"{number} to {place}" for place, number in count.items())
-    names = _some([short_name(row.name) for row in fallbacks])
+    names = some_of([short_name(row.name) for row in fallbacks])
     return f"fallback: {len(fallbacks)} of {len(placement.layers)} layers fell back ({places}): {names}"
 
 
@@ -165,10 +170,6 @@ def _aligned(steps: Sequence[tuple[str, str]]) -> list[str]:
     names = [shortened(short_name(name), _NARROW) for name, _ in steps]
     width = max(map(len, names), default=0)
     return [f"{name.ljust(width)}  {words}" for name, (_, words) in zip(names, steps, strict=True)]
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
 
 
 def _wrapped(text: str, width: int) -> str:

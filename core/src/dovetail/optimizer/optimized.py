@@ -80,6 +80,7 @@ class OptimizedNetwork(FixedToProcess, Record, frozen=True, eq=False):
         source: Where the network comes from.
         private: Names of the layers that a backend put in the place of a part.
         shared: The constants of other results of the same network, for other sizes.
+        oracle_failed: Whether one failed at a layer of constants, which may go well another time.
     """
 
     elsewhere = "pickle the dovetail.Network that it was made of, or its placement, and optimize again"
@@ -98,6 +99,7 @@ class OptimizedNetwork(FixedToProcess, Record, frozen=True, eq=False):
     source: NetworkSource
     private: frozenset[str]
     shared: SharedConstants | None
+    oracle_failed: bool
     _compile: Callable[[NetworkSource, CompileRequest, SharedConstants | None], OptimizedNetwork | OpenSizes]
 
     def __repr__(self) -> str:

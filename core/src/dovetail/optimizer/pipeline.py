@@ -25,6 +25,7 @@ from .substitution import OptimizeSubgraphs
 
 if TYPE_CHECKING:
     from .choosing import Chooser
+    from .constant_layers import ConstantLayers
     from .passes.share_constants import SharedConstants
 
 _MAX_ROUNDS = 8
@@ -41,6 +42,8 @@ class Compilation(Record):
         request: What is asked.
         computing_integers: The backends for which integer layers are made.
         counts: Changes by name of pass, in order of their first run.
+        constants: Has layers of constants computed that the core cannot evaluate; None: nobody
+            does.
         macs: Multiply-accumulates of the layers before backends put their own in the place of some.
     """
 
@@ -53,12 +56,17 @@ class Compilation(Record):
     tuned: dict[Layer, str] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     folding: FoldingBudget = field(default_factory=FoldingBudget)
+    constants: ConstantLayers | None = None
     macs: Macs = field(default_factory=Macs)
 
     @property
     def offers_layers_apart(self) -> bool:
         """Whether each layer is offered to its backend as a part of its own."""
         return not self.request.passes if self.request.apart is None else self.request.apart
+
+    def infer_and_fold(self, *, keep_dequantize: bool = False) -> Pass:
+        """Create the pass that infers shapes and folds."""
+        return passes.InferAndFold(keep_dequantize=keep_dequantize, folding=self.folding, constants=self.constants)
 
     def share_constants(self) -> Pass:
         """Create the pass that shares constants with earlier plans."""
@@ -144,9 +152,9 @@ FIX_SIZES: tuple[Step, ...] = (
 """What `optimize` does first; sizes that are open then stay open until a run brings them."""
 
 WITH_SIZES: tuple[Step, ...] = (
-    Step((Making(lambda c: passes.InferAndFold(keep_dequantize=bool(c.computing_integers), folding=c.folding)),), _always),
+    Step((Making(lambda c: c.infer_and_fold(keep_dequantize=bool(c.computing_integers))),), _always),
     Step((Making(lambda c: passes.IntegerLayers(c.accepts_integers, c.home)),), lambda c: bool(c.computing_integers)),
-    Step((Making(lambda c: passes.InferAndFold(folding=c.folding)),), lambda c: bool(c.computing_integers)),
+    Step((Making(lambda c: c.infer_and_fold()),), lambda c: bool(c.computing_integers)),
     Step((_of(*_PRODUCTS)(lambda c: passes.RealWords(c.home)),), _optional),
     Step(
         (
@@ -251,6 +259,8 @@ def run_pipeline(graph: Graph, context: Compilation) -> OpenSizes | None:
     Returns:
         What is open; None if nothing is.
     """
+    if context.constants is not None:
+        context.constants.begin(graph, context.request.values)
     _run(FIX_SIZES, graph, context)
     unknown = open_symbols(graph)
     if unknown is not None:

@@ -12,7 +12,7 @@ from ..ground.records import NamedTuple
 from .candidate import BY_THE_CALLER, Absent, Refusal
 from .copies import CopyReport
 from .report_words import counted, place_name
-from .reports import BackendTotal, Crossing, DeviceReport, LayerReport, PartitionReport
+from .reports import BackendTotal, ConstantsReport, Crossing, DeviceReport, LayerReport, LeftReport, PartitionReport
 
 
 class Placement(NamedTuple):
@@ -29,6 +29,8 @@ class Placement(NamedTuple):
         devices: Those that were asked, in order of preference.
         deleted: (name, backend) of those of `folded` that a backend dropped because they compute
             nothing, which is its word alone.
+        constants: Layers of constants, among `folded`, that an oracle computed.
+        left_constant: Layers of constants that each run computes.
     """
 
     network: str
@@ -40,6 +42,8 @@ class Placement(NamedTuple):
     folded: tuple[str, ...] = ()
     devices: tuple[DeviceReport, ...] = ()
     deleted: tuple[tuple[str, str], ...] = ()
+    constants: tuple[ConstantsReport, ...] = ()
+    left_constant: tuple[LeftReport, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Placement of {self.summary()}>"
@@ -159,6 +163,8 @@ class Placement(NamedTuple):
             "absent": [{"request": str(one.request), "state": one.state, "reason": one.reason} for one in self.absent],
             "folded": list(self.folded),
             "deleted": [{"layer": name, "backend": backend} for name, backend in self.deleted],
+            "constants": [{"oracle": one.oracle, "layers": list(one.layers)} for one in self.constants],
+            "left_constant": [one._asdict() for one in self.left_constant],
             "devices": [{"backend": one.label, **one.device.identity} for one in self.devices],
         }
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+from .reports import ConstantsReport, LeftReport
 
 _MAX_NAME = 48
 """Characters of a name in a table."""
 _MAX_LISTED = 4
 """Layers that are named one by one."""
+MAX_NAMED = 8
+"""Layers that `some_of` names."""
 
 
 def listed(names: Sequence[str]) -> str:
@@ -15,6 +19,23 @@ def listed(names: Sequence[str]) -> str:
     if len(names) <= _MAX_LISTED:
         return ", ".join(map(short_name, names))
     return f"{short_name(names[0])} ... {short_name(names[-1])}, {len(names)} in all"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """Name some layers, of many the first."""
+    return ", ".join(names[:MAX_NAMED]) + (", ..." if len(names) > MAX_NAMED else "")
+
+
+def constants_in_words(computed: Iterable[ConstantsReport], left: Iterable[LeftReport]) -> list[str]:
+    """Say which layers of constants an oracle computed, and which are left to the runs, and why."""
+    lines = []
+    for one in computed:
+        names = some_of([short_name(name) for name in one.layers])
+        lines.append(f"constants folded by {one.oracle}: {counted(len(one.layers), 'layer')}: {names}")
+    by_reason: dict[str, list[str]] = {}
+    for row in left:
+        by_reason.setdefault(row.reason, []).append(short_name(row.layer))
+    return lines + [f"constant, yet computed by each run: {some_of(names)}: {why}" for why, names in by_reason.items()]
 
 
 def short_name(name: str) -> str:

@@ -73,6 +73,32 @@ class PartitionReport(Record, frozen=True):
     layers: tuple[str, ...]
 
 
+class ConstantsReport(NamedTuple):
+    """Layers of constants that were computed while the network was optimized.
+
+    The core cannot evaluate them; a backend that declares itself an oracle did.
+
+    Attributes:
+        oracle: Id of that backend, and its version where it says one: "CpuRef 0.1.0".
+        layers: Their names, in the order in which they were computed.
+    """
+
+    oracle: str
+    layers: tuple[str, ...]
+
+
+class LeftReport(NamedTuple):
+    """A layer of constants that each run computes, although its result is always the same.
+
+    Attributes:
+        layer: Its name.
+        reason: Why no oracle computed it beforehand, in a sentence.
+    """
+
+    layer: str
+    reason: str
+
+
 class DeviceReport(NamedTuple):
     """A device that was asked about layers, as its backend states it.
 

@@ -21,6 +21,7 @@ from .policy import FirstWilling, PlacementPolicy
 
 if TYPE_CHECKING:
     from .choosing import Chooser
+    from .constant_layers import ConstantEvaluator
 
 DebugCallback = Callable[[str, int, Array], None]
 """Called with a layer's name, the index of its output, and the tensor.
@@ -54,6 +55,10 @@ class CompileRequest(Record, frozen=True, kw_only=True):
         passes: False: only what is needed to run at all; each layer is a part of its own.
         tuned: Compute layers in the ways that `dovetail tune` found fastest on this machine, where
             it was run.
+        oracle: Computes once, beforehand, the layers that depend on constants alone and that the
+            core cannot evaluate. `dovetail.load` and `dovetail.optimize` put the installed backends
+            that declare themselves oracles in the place of True; False leaves such layers to the
+            runs.
         threads: CPU threads that the network will have, for these; None: all usable cores.
         policy: Which backend a layer gets of those that are willing.
         registry: Where ids are looked up, and where it is told whether devices could be opened.
@@ -79,6 +84,7 @@ class CompileRequest(Record, frozen=True, kw_only=True):
     debug: DebugCallback | bool | None = None
     passes: bool = True
     tuned: bool | Chooser = True
+    oracle: bool | ConstantEvaluator = True
     threads: int | None = None
     policy: PlacementPolicy = field(default_factory=FirstWilling)
     registry: Registry = field(default_factory=default_registry)

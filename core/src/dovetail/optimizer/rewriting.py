@@ -63,6 +63,20 @@ def producer(layer: Layer, index: int = 0) -> Layer | None:
     return None if source is None else source.layer
 
 
+def constants_read(layer: Layer) -> list[Array | None] | None:
+    """Return what a layer reads, None for inputs left out; None if that is not constants alone."""
+    values: list[Array | None] = []
+    for slot in layer.inputs:
+        value = None
+        if slot.source is not None:
+            descriptor = slot.source.layer.descriptor
+            if not isinstance(descriptor, Constant):
+                return None
+            value = descriptor.value
+        values.append(value)
+    return values
+
+
 def reconnect(graph: Graph, target: InputSlot, source: OutputSlot) -> None:
     """Make an input slot read another output slot."""
     graph.disconnect(target)
@@ -129,6 +143,16 @@ def drop_constants(graph: Graph, constants: Iterable[Layer]) -> None:
     for layer in [layer for layer in constants if not layer.outputs[0].consumers]:
         graph.discard(layer)
         layer.descriptor = _FORGOTTEN
+
+
+def release_constants(graph: Graph) -> None:
+    """Release the arrays of a graph that has served; it is of no use afterwards.
+
+    Its layers refer to one another, and would hold them until garbage is collected.
+    """
+    for layer in graph:
+        if isinstance(layer.descriptor, Constant):
+            layer.descriptor = _FORGOTTEN
 
 
 def drop_unread_constants(graph: Graph) -> None:

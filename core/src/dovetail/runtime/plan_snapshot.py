@@ -58,6 +58,8 @@ class NetworkFacts(NamedTuple):
         files: What each file that it was read from looked like, by path.
         told: What a log says of its placement: `Placement.remarks`.
         metadata: What its file says of itself.
+        oracles: What tells the oracles that were asked to compute constants of it from others; None
+            if none was.
     """
 
     name: str
@@ -68,6 +70,7 @@ class NetworkFacts(NamedTuple):
     files: Mapping[str, Any]
     told: Sequence[tuple[str, bool, str]] = ()
     metadata: Mapping[str, str] = {}
+    oracles: str | None = None
 
 
 class _Step(NamedTuple):

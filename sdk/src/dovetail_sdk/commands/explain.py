@@ -37,7 +37,7 @@ def command(
     as_json: bool,
     page: Path | None,
 ) -> None:
-    """Show which backend would run each layer of MODEL, and why; runs nothing."""
+    """Show which backend would run each layer of MODEL, and why; runs nothing but constants."""
     import json
 
     import dovetail

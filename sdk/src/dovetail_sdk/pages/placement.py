@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from dovetail.graph.summary import macs_of
-from dovetail.optimizer.report_words import counted, listed, place_name
+from dovetail.optimizer.report_words import constants_in_words, counted, listed, place_name
 
 from .network import ENDS, Told, boxes, command_line
 from .page import Metric, Page
@@ -60,6 +60,7 @@ def placement_page(graph: Graph, placement: Placement, milliseconds: Mapping[str
             ],
         ),
         ("passes", [f"{name}: {count}" for name, count in placement.passes if count]),
+        ("constants", constants_in_words(placement.constants, placement.left_constant)),
         ("absent", [f"{one.request} ({one.state}): {one.reason}" for one in placement.absent]),
     ]
     return Page(

@@ -279,8 +279,11 @@ class _Tuning:
         survey.subjects = [one for one in survey.subjects if one.id not in self.blind]
 
     def _load(self, chooser: _Survey | bool) -> LoadedNetwork:
-        network = self.runtime.load(
-            self.model, threads=self.wanted_threads, optimize={**self.constraints, "tuned": chooser, "progress": self._heard}
+        network = dovetail.load(
+            self.model,
+            runtime=self.runtime,
+            threads=self.wanted_threads,
+            **{**self.constraints, "tuned": chooser, "progress": self._heard},
         )
         return self.loaded.enter_context(network)
 

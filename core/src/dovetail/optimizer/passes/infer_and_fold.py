@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ...graph.descriptor import Array, Constant, Descriptor, Input, Output, evaluated
 from ...graph.graph import Graph
@@ -12,9 +12,12 @@ from ...graph.tensor import DType, TensorInfo
 from ...ground.errors import DovetailError, ErrorCode, GraphError
 from ...ground.limits import budget
 from ..folding import FoldingBudget
-from ..rewriting import drop_constants, drop_unread_constants, inputs_behind, value_required
+from ..rewriting import constants_read, drop_constants, drop_unread_constants, inputs_behind, value_required
 from .base import Pass
 from .fix_inputs import open_symbols
+
+if TYPE_CHECKING:
+    from ..constant_layers import ConstantLayers
 
 _UNFOLDED = (Input, Constant)
 
@@ -27,6 +30,8 @@ class InferAndFold(Pass):
             layers.
         folding: How much it may add to the graph, shared by the passes over it; what would add more
             is left to the run.
+        constants: Has layers of constants computed that the core cannot evaluate; None: nobody
+            does.
         both: Infer both branches wherever they are alike, even where the value of an input is to
             decide.
 
@@ -38,8 +43,16 @@ class InferAndFold(Pass):
 
     name: ClassVar[str] = "fold_constants"
 
-    def __init__(self, *, keep_dequantize: bool = False, folding: FoldingBudget | None = None, both: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        keep_dequantize: bool = False,
+        folding: FoldingBudget | None = None,
+        constants: ConstantLayers | None = None,
+        both: bool = False,
+    ) -> None:
         self.keep_dequantize = keep_dequantize
+        self.constants = constants
         self.both = both
         self.folding = FoldingBudget() if folding is None else folding
 
@@ -97,8 +110,8 @@ class InferAndFold(Pass):
         descriptor = layer.descriptor
         unknown = any(slot.info is None for slot in layer.outputs)
         folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, _UNFOLDED)
-        if folds and self.keep_dequantize and descriptor.kind == "dovetail.Dequantize":
-            folds = False
+        is_kept = self.keep_dequantize and descriptor.kind == "dovetail.Dequantize"
+        folds = folds and not is_kept
         values = [layer.constant(i) for i in range(len(layer.inputs))] if folds else []
         if folds and not unknown and not self.folding.allows(layer, values):
             folds = False
@@ -109,9 +122,12 @@ class InferAndFold(Pass):
                 arrays = evaluated(descriptor, layer.input_infos, values, infos)
             except Exception as error:
                 raise_named(error, layer, "evaluate")
+        if arrays is None and unknown:
+            raise _value_required(layer)
+        if arrays is None and self.constants is not None and not is_kept:
+            values = constants_read(layer) or []
+            arrays = self.constants.evaluate(layer, values) if values else None
         if arrays is None:
-            if unknown:
-                raise _value_required(layer)
             return None
         self.folding.count(f"folding layer {layer.name!r} ({layer.kind})", arrays, values)
         return _checked(layer, arrays)

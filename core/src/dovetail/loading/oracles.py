@@ -1,0 +1,123 @@
+"""Compute layers of constants by the installed backends that declare themselves oracles.
+
+Each layer runs as a network of its own, on one thread, and on the oracle alone: what the user asked
+for the network that it comes from, options and constraints, does not reach it. So its result has
+the bits that the oracle would compute in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..graph.layer import Layer
+from ..ground.errors import LimitError, PlacementError
+from ..ground.foreign_text import described, one_line
+from ..ground.host_exceptions import is_of_host
+from ..ground.limits import Limits, budget, limited
+from ..ground.logs import Log
+
+if TYPE_CHECKING:
+    from ..graph.descriptor import Array
+    from ..layers.network import Network
+    from ..optimizer import CompileRequest
+    from ..optimizer.constant_layers import Evaluation
+
+_log = Log("dovetail")
+NONE_INSTALLED = "no backend that is installed declares itself an oracle"
+
+
+class InstalledOracles:
+    """Computes layers by the first oracle that takes them.
+
+    Args:
+        registry: Where oracles are looked for.
+        isolate: Ids of backends that the user wants in processes of their own; None: those whose
+            manifest asks for it.
+    """
+
+    def __init__(self, registry: Any, isolate: Sequence[str] | str | None = None) -> None:
+        self._registry = registry
+        self._isolate = [isolate] if isinstance(isolate, str) else isolate
+        self._oracles: list[tuple[str, str]] | None = None
+
+    def evaluate(self, layer: Layer, barred: Collection[str]) -> Evaluation:
+        """Compute a layer, all of whose connected inputs are constants; see `ConstantEvaluator`."""
+        from ..optimizer.constant_layers import Evaluation
+
+        if self._oracles is None:
+            tell = getattr(self._registry, "oracles", None)  # which a registry of the caller's need not have
+            self._oracles = [] if tell is None else [(row.id, row.version or "") for row in tell()]
+        reasons: list[str] = []
+        failed: list[str] = []
+        for name, version in self._oracles:
+            if name in barred:
+                reasons.append(f"{name} failed too often to be asked again")
+                continue
+            try:
+                return Evaluation(self._run(layer, name), f"{name} {version}".rstrip())
+            except PlacementError as error:
+                refusals = [one for several in error.details.get("refusals", {}).values() for one in several]
+                reasons.append("; ".join(map(str, refusals)) or f"{name}: {one_line(error.message)}")
+            except LimitError as error:
+                budget().check_time()  # the layer had what was left of the load's time
+                reasons.append(f"{name}: {one_line(error.message)}")
+            except BaseException as error:  # whatever it raised, the runs compute the layer
+                if is_of_host(error):
+                    raise
+                budget().check_time()
+                text = one_line(described(error))
+                _log.warning("%s computed no constants of layer %r (%s): %s", name, layer.name, layer.kind, text)
+                reasons.append(f"{name} failed: {text}")
+                failed.append(name)
+        return Evaluation(None, "", tuple(reasons or [NONE_INSTALLED]), tuple(failed))
+
+    def _run(self, layer: Layer, name: str) -> list[Array]:
+        """Return the outputs of a layer as a backend computes them.
+
+        Raises:
+            PlacementError: It does not take the layer.
+            DovetailError: It failed.
+        """
+        from ..isolation.parts import flattened_layer, network_of
+        from ..optimizer import CompileRequest, NetworkSource
+        from ..optimizer.rewriting import release_constants
+        from ..runtime import Runtime
+
+        part = flattened_layer(layer)
+
+        def made() -> Network:
+            return network_of(part, f"constants of {layer.name}")[0]
+
+        network = made()
+        source = NetworkSource(network, made)  # so that it is not copied, and may be emptied
+        request = CompileRequest(
+            backends=[name],
+            registry=self._registry,
+            fallback=False,
+            passes=False,
+            integer_layers=False,
+            tuned=False,
+            oracle=False,
+            isolate=None if self._isolate is None else [one for one in self._isolate if one == name],
+        )
+        load = budget()
+        left = Limits(
+            memory=max(load.limits.memory - load.memory, 0) + network.bytes_of_constants() + 1,  # which are there already
+            elements=load.limits.elements,
+            layers=load.limits.layers,
+            nesting=load.limits.nesting,
+            seconds=load.seconds_left,
+        )
+        try:
+            with limited(left), Runtime(threads=1) as runtime, runtime.load(source, optimize=request) as loaded:
+                return list(loaded.run({}, timeout=left.seconds).values())
+        finally:
+            release_constants(network)
+
+
+def with_oracles(request: CompileRequest) -> CompileRequest:
+    """Put the installed oracles into a request that leaves open who computes constants."""
+    if request.oracle is not True or not request.passes:
+        return request
+    return request.replaced(oracle=InstalledOracles(request.registry, request.isolate))
