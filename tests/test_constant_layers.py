@@ -134,6 +134,24 @@ def test_types_shapes_and_bits_are_those_of_a_run(name: str) -> None:
         assert [spec.dtype for spec in one.outputs] == [spec.dtype for spec in other.outputs]
 
 
+def test_quantization_that_is_spelled_out_still_becomes_integer_layers() -> None:
+    net = Network()
+    of_x, of_weights, of_y = Quantization.per_tensor(0.1), Quantization.per_tensor(0.02), Quantization.per_tensor(0.3)
+    weights = net.constant(RANDOM.integers(-127, 128, (5, 7)).astype(np.int8))
+    x = net.dequantize(net.quantize(net.input("x", (3, 7)), of_x), of_x)
+    product = net.fully_connected(x, net.dequantize(weights, of_weights))
+    net.output(net.dequantize(net.quantize(product, of_y), of_y), "y")
+    kinds = [working(net, backends=["CpuAcc", "CpuRef"], oracle=oracle) for oracle in (True, False)]
+    assert kinds[0] == kinds[1]
+    feeds = {"x": normal(3, 7)}
+    found = []
+    for oracle in (True, False):
+        with dovetail.load(net, ["CpuAcc", "CpuRef"], oracle=oracle) as loaded:
+            assert "int8" in loaded.placement.explain(200)
+            found.append(bits(loaded.run(feeds)["y"]))
+    assert found[0] == found[1]
+
+
 def test_outputs_of_which_some_are_not_read_fold() -> None:
     net = network_of(lambda n: n.top_k(n.constant(A), 2)[1])
     assert working(net) == []

@@ -190,12 +190,12 @@ def test_default_that_is_broken_is_left_out_and_told(only_site: Site, caplog: py
 def test_oracles_are_those_that_are_ready_and_say_so_best_first(only_site: Site) -> None:
     only_site.add("CpuFast", manifest=manifest("CpuFast", rank=9))
     only_site.add("CpuPlain", manifest=manifest("CpuPlain", rank=0, oracle=True))
-    only_site.add("CpuExact", manifest=manifest("CpuExact", rank=2, oracle=True))
+    only_site.add("CpuTrue", manifest=manifest("CpuTrue", rank=2, oracle=True))
     only_site.add("CpuNot", manifest=manifest("CpuNot", rank=3, oracle=False))
     only_site.add("CpuBare")
     only_site.add("CpuOld", manifest=manifest("CpuOld", rank=7, oracle=True, abi=[99, 0]))
     registry = Registry()
-    assert [row.id for row in registry.oracles()] == ["CpuExact", "CpuPlain"]
+    assert [row.id for row in registry.oracles()] == ["CpuTrue", "CpuPlain"]
     assert not any(row.state is BackendState.LOADED for row in registry.rows())
 
 

@@ -96,8 +96,6 @@ class InstalledOracles:
             registry=self._registry,
             fallback=False,
             passes=False,
-            integer_layers=False,
-            tuned=False,
             oracle=False,
             isolate=None if self._isolate is None else [one for one in self._isolate if one == name],
         )
