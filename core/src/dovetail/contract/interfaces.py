@@ -1,5 +1,8 @@
 """What a backend implements: this module is the contract, the rest of the core is how it is kept.
 
+Memory has a file of its own, `memory_domains.py`, and so has what parsers implement, `parsers.py`.
+All names can be imported from here.
+
 Who creates, who owns
     The registry creates one `IBackend` per id, on first use by id, and keeps it for the life of the
     process: it must be light and hold no device. A `Runtime` creates the `IBackendContext` before
@@ -28,7 +31,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from ..graph.layer import Layer
 from ..graph.tensor import DType, TensorInfo
@@ -38,49 +41,19 @@ from .claims import Claims, read_claims
 from .device import DEFAULT_DEVICE as DEFAULT_DEVICE
 from .device import Device as Device
 from .device import Fact as Fact
+from .memory_domains import HOST as HOST
+from .memory_domains import IMemoryManager as IMemoryManager
+from .memory_domains import ITensorHandle as ITensorHandle
+from .memory_domains import MemoryDomain as MemoryDomain
+from .memory_domains import TensorDomains as TensorDomains
 from .own_manifest import own_manifest
+from .parsers import IContentParser as IContentParser
+from .parsers import IParser as IParser
 from .support import Support as Support
 
 if TYPE_CHECKING:
-    from ..layers.network import Network
     from .artefacts import ArtefactStore
     from .subgraph import Choices, OptimizationViews, SubgraphView
-
-
-class MemoryDomain(NamedTuple):
-    """Where tensors live. Tensors in one domain need no copy between them.
-
-    Attributes:
-        owner: A backend's id, or "host" for plain memory, which all CPU backends share.
-        device: Index of the device.
-        kind: The backend's own name for the kind of memory.
-        host_visible: The host can map it (`ITensorHandle.map`): the core copies from and to it by
-            mapping, and asks for no copy workload.
-    """
-
-    owner: str = "host"
-    device: int = 0
-    kind: str = "host"
-    host_visible: bool = False
-
-    def __str__(self) -> str:
-        return self.owner if self.owner == "host" else f"{self.owner}:{self.device}/{self.kind}"
-
-
-HOST = MemoryDomain()
-
-
-class TensorDomains(NamedTuple):
-    """Where one layer reads and writes its tensors.
-
-    Attributes:
-        inputs: The domain of each input, in slot order; entries of constants and of inputs that are
-            left out count for nothing.
-        outputs: The domain of each output.
-    """
-
-    inputs: Sequence[MemoryDomain]
-    outputs: Sequence[MemoryDomain]
 
 
 class Capabilities(NamedTuple):
@@ -119,87 +92,6 @@ class HostResources(Record, frozen=True):
 
     threads: int
     artefacts: ArtefactStore
-
-
-class ITensorHandle(ABC):
-    """One allocation in a memory domain; made by a memory manager, released once, by its owner."""
-
-    domain: MemoryDomain
-    nbytes: int
-
-    @property
-    @abstractmethod
-    def address(self) -> int:
-        """What goes into `data` of a tensor: a pointer, or an opaque handle such as a `cl_mem`."""
-
-    @abstractmethod
-    def release(self) -> None:
-        """Free the memory; the core calls it once, when no step can touch it any more."""
-
-    def map(self, offset: int, nbytes: int, *, writes: bool) -> int:
-        """(optional) Let the host see some bytes until `unmap`; return a pointer to the first.
-
-        Required in a domain that is `host_visible`. The core maps while a run is in progress, on
-        its thread, after it waited for the queue that last wrote the tensor; one mapping of an
-        allocation at a time. Default: refuses.
-
-        Args:
-            offset: Of the first byte in the allocation.
-            nbytes: How many.
-            writes: The host writes all of these bytes, and reads none; else it reads them.
-        """
-        raise TypeError(f"memory of {self.domain} cannot be mapped")
-
-    def unmap(self) -> None:
-        """(optional) End a `map`: whatever is enqueued later sees what the host wrote.
-
-        Where Ctrl-C or a signal's handler raises inside `map` or `unmap`, the core calls `unmap`
-        once more before the run ends: make it harmless where nothing is mapped. Default: nothing.
-        """
-        return
-
-
-class IMemoryManager(ABC):
-    """Provides arenas of one memory domain; the core plans what lies where in them."""
-
-    domain: MemoryDomain = HOST
-    alignment: ClassVar[int] = 64
-    """Bytes that every planned offset is a multiple of."""
-    pointers: ClassVar[bool] = True
-    """True if `address` is a pointer, never 0 and aligned as asked for; not an opaque handle."""
-    offsets: ClassVar[bool] = True
-    """True if a tensor may lie at an offset in an arena; else each has an allocation of its own."""
-    images: ClassVar[bool] = False
-    """True if each allocation is made for one tensor, by `allocate_image`; `offsets` is False then.
-
-    Tensors lie in the same one, in turn or in place, only if they agree in shape, element type and
-    private layout. Scratch cannot lie there.
-    """
-
-    @abstractmethod
-    def allocate(self, nbytes: int, alignment: int) -> ITensorHandle:
-        """Allocate.
-
-        The core refuses a handle of another domain, of fewer bytes, or, if addresses are pointers,
-        at address 0 or misaligned; it is then released, and nothing was written to it.
-
-        Raises:
-            MemoryError: There is not that much.
-        """
-
-    def allocate_image(self, tensor: TensorInfo) -> ITensorHandle:
-        """(optional) Allocate what one tensor lies in, such as an OpenCL image of its shape.
-
-        Required with `images`, in the place of `allocate`; the handle's `nbytes` are those of the
-        tensor or more. Default: refuses.
-
-        Args:
-            tensor: Its sizes, element type and private layout; its quantization is left out.
-
-        Raises:
-            MemoryError: There is not that much.
-        """
-        raise TypeError(f"memory of {self.domain} holds no images")
 
 
 class Run(Protocol):
@@ -497,40 +389,3 @@ class IBackend(ABC):
         Default: None, synchronous.
         """
         return None
-
-
-@runtime_checkable
-class IParser(Protocol):
-    """Turns a model file into a network.
-
-    Found by entry point group ``dovetail.parsers``, named after the file suffix.
-    """
-
-    def parse(self, path: str) -> Network:
-        """Read a model; never execute anything that stands in the file.
-
-        A parser that sets `Network.files` promises that it keeps no reference to the network or its
-        arrays, and makes an equal one of the same files: a load may then use the network up,
-        weights included, and read it again should somebody ask.
-
-        Raises:
-            ModelError: The file is malformed or asks for what dovetail does not have.
-        """
-        ...
-
-
-@runtime_checkable
-class IContentParser(IParser, Protocol):
-    """A parser that also reads models in memory, which have no suffix to find it by."""
-
-    def takes(self, content: bytes | object) -> bool:
-        """Tell whether something is a model of this format; look at it, and raise nothing.
-
-        Args:
-            content: The first 64 bytes of a file, or a model as a package for the format holds it.
-        """
-        ...
-
-    def parse_content(self, content: bytes | bytearray | memoryview | object) -> Network:
-        """Read what `takes` was asked about, whole; raises what `parse` raises."""
-        ...

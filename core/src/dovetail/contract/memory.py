@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .interfaces import HOST, IMemoryManager, ITensorHandle
+from .memory_domains import HOST, IMemoryManager, ITensorHandle
 
 MAX_ALIGNMENT = 1 << 30
 """Bytes, of the largest page that there is: what asks for more is no alignment."""
