@@ -6,10 +6,12 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from fakes.layer_inputs import info
+
 from dovetail.graph.expressions import Expression, UndecidedError, symbol
 from dovetail.graph.tensor import TensorInfo
 
-from .test_layers_shapes import CASES, info
+from .test_layers_shapes import CASES
 
 VALUES_DECIDE = {"squeeze all", "gather nd", "gather nd batched"}
 """Cases of kinds whose rank depends on sizes."""
