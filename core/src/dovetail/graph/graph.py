@@ -14,11 +14,13 @@ from ..ground.limits import under_way, watched
 from ..ground.unique_names import UniqueNames
 from .descriptor import Constant, Descriptor, Input, Output
 from .held_arrays import bytes_read, held_array
+from .inference import infer_outputs
 from .kind_errors import raise_named
 from .layer import InputSlot, Layer, OutputSlot
+from .layer_checks import check_arity, check_descriptor, check_output_count
 from .slot_operators import GraphReference
 from .state import State
-from .tensor import Dimension, DType, Quantization, TensorInfo, shown
+from .tensor import Dimension, DType, Quantization, TensorInfo
 from .topology import producers_first
 
 _DEFERRED = (ErrorCode.SHAPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID)
@@ -196,12 +198,12 @@ class Graph:
             LimitError: It would be a layer too many for the load under way, or that took too long.
         """
         self._check_room()
-        _check_descriptor(descriptor)
-        _check_output_count(descriptor)
+        check_descriptor(descriptor)
+        check_output_count(descriptor)
         label = self.unique_name(name or descriptor.kind.rsplit(".", 1)[-1].lower())
         while sources and sources[-1] is None:
             sources = sources[:-1]
-        self._check_arity(label, descriptor, sources)
+        check_arity(label, descriptor, sources)
         slots = [self._as_slot(source, label, index) for index, source in enumerate(sources)]
         layer = Layer(
             self._next_id, label, descriptor, len(slots), tuple(sources_of) if sources_of else (label,), self._reference
@@ -250,29 +252,6 @@ class Graph:
             yield
         finally:
             self._deferring = before
-
-    def _check_arity(self, label: str, descriptor: Descriptor, sources: Sequence[Any]) -> None:
-        names, required = descriptor.input_names, descriptor.required_inputs
-        if required <= len(sources) <= len(names):
-            for source in sources[:required]:
-                if source is None:
-                    break
-            else:
-                return
-        missing = [
-            names[min(index, len(names) - 1)] for index in range(required) if index >= len(sources) or sources[index] is None
-        ]
-        if missing:
-            raise GraphError(
-                f"layer {label!r} ({descriptor.kind}) lacks its input {', '.join(map(repr, missing))}",
-                code=ErrorCode.GRAPH_DANGLING,
-                hint=f"its inputs are {', '.join(names) or 'none'}; the first {descriptor.required_inputs} are required",
-            )
-        if len(sources) > len(names) and not descriptor.variadic:
-            raise GraphError(
-                f"layer {label!r} ({descriptor.kind}) got {len(sources)} inputs",
-                hint=f"its inputs are {', '.join(names) or 'none'}",
-            )
 
     def _as_slot(self, source: OutputSlot | npt.ArrayLike | None, label: str, index: int) -> OutputSlot | None:
         if source is None:
@@ -397,7 +376,7 @@ class Graph:
         Raises:
             GraphError: The kind takes no more inputs.
         """
-        self._check_arity(layer.name, layer.descriptor, [*(slot.source for slot in layer.inputs), source])
+        check_arity(layer.name, layer.descriptor, [*(slot.source for slot in layer.inputs), source])
         slot = InputSlot(layer, len(layer.inputs))
         layer.inputs.append(slot)
         self.connect(source, slot)
@@ -462,7 +441,7 @@ class Graph:
             raise GraphError(
                 f"layer {layer.name!r}: {descriptor.kind} has {descriptor.output_count} outputs, not {len(layer.outputs)}"
             )
-        _check_descriptor(descriptor)
+        check_descriptor(descriptor)
         layer.descriptor = descriptor
         self._edited()
         self.rewired += 1
@@ -474,43 +453,14 @@ class Graph:
     # -- inference ---------------------------------------------------------------------------------
 
     def infer(self, layer: Layer) -> None:
-        """Infer the outputs of one layer whose inputs are known.
-
-        Inferring depends on the descriptor, which never changes, the inputs' infos and the outputs'
-        quantizations alone: where all of these are what they were the last time, and nobody set
-        another info meanwhile, there is nothing to do. So a network whose sizes its file states is
-        inferred once, while it is built, and not again when it is optimized.
+        """Infer the outputs of one layer whose inputs are known, unless nothing changed since.
 
         Raises:
             GraphError: The inputs do not fit; the message names the layer.
             LimitError: An output has more elements than the load under way allows, or that took too
                 long.
         """
-        descriptor, inputs = layer.descriptor, layer.input_infos
-        last = layer.inferred
-        if last is not None and last[0] is descriptor:
-            quantizations = [slot.quantization for slot in layer.outputs]
-            if last == (descriptor, *inputs, *quantizations, *[slot.info for slot in layer.outputs]):
-                return
-        try:
-            infos = [
-                info if slot.quantization is None else info.with_quantization(slot.quantization)
-                for slot, info in zip(layer.outputs, descriptor.infer(inputs), strict=True)
-            ]
-            for info in infos:
-                info.check()
-            budget = under_way()
-            if budget is not None:
-                budget.check_time()
-                if budget.limits_elements:
-                    for slot, info in zip(layer.outputs, infos, strict=True):
-                        budget.check_shape(info.shape, slot.name)
-        except Exception as error:
-            raise_named(error, layer, "infer")
-        for slot, info in zip(layer.outputs, infos, strict=True):
-            slot.info = info
-        if not isinstance(descriptor, Constant):  # whose array would be kept when the layer has released it
-            layer.inferred = (descriptor, *inputs, *[slot.quantization for slot in layer.outputs], *infos)
+        infer_outputs(layer)
 
     def _infer_if_known(self, layer: Layer) -> None:
         if isinstance(layer.descriptor, _GIVEN):
@@ -555,7 +505,7 @@ class Graph:
         self._order = None  # whoever handed over this graph may have joined its slots through another
         self.topological_order()
         for layer in self._in_order().values():
-            self._check_arity(layer.name, layer.descriptor, [slot.source for slot in layer.inputs])
+            check_arity(layer.name, layer.descriptor, [slot.source for slot in layer.inputs])
         if not self.outputs:
             raise GraphError(
                 f"network {self.name!r} has no output",
@@ -623,35 +573,5 @@ class Graph:
         return twins
 
 
-_MAX_OUTPUTS = 1 << 16
-"""Outputs that a layer can have: each becomes a slot before anything else is known of it."""
-
-
-def _check_output_count(descriptor: Descriptor) -> None:
-    count = descriptor.output_count
-    if type(count) is not int or not 0 <= count <= _MAX_OUTPUTS:
-        raise GraphError(
-            f"a layer of kind {descriptor.kind} would have {shown(count) if type(count) is int else repr(count)} outputs",
-            code=ErrorCode.ATTRIBUTE_INVALID,
-            hint=f"a layer has at most {_MAX_OUTPUTS}",
-        )
-
-
 def _by_id(entry: tuple[str, Layer]) -> int:
     return entry[1].id
-
-
-def _check_descriptor(descriptor: Descriptor) -> None:
-    if not isinstance(descriptor, Descriptor):
-        raise GraphError(
-            f"{descriptor!r} is no descriptor",
-            code=ErrorCode.ATTRIBUTE_INVALID,
-            hint="give an instance of a kind's class, such as Softmax(axis=1)",
-        )
-    if not descriptor.kind:
-        name = type(descriptor).__name__
-        raise GraphError(
-            f"descriptor class {name} has no kind",
-            code=ErrorCode.ATTRIBUTE_INVALID,
-            hint=f"declare it: class {name}(Descriptor, kind='vendor.{name}')",
-        )

@@ -144,7 +144,7 @@ class Layer:
         inputs, outputs: Slots.
         sources: Names of the layers of the original network that this one stands for.
         inferred: The descriptor, infos of inputs and quantizations from which the infos of the
-            outputs were inferred last, and these; see `Graph.infer`.
+            outputs were inferred last, and these; see `inference.infer_outputs`.
         reference: Leads to the graph that it was added to; None: it stands alone.
     """
 
