@@ -77,6 +77,7 @@ FOR_THE_SDK = (
     "dovetail.optimizer",
     "dovetail.optimizer.assignment",
     "dovetail.optimizer.candidates",
+    "dovetail.optimizer.macs",
     "dovetail.optimizer.tuned_keys",
     "dovetail.optimizer.passes",
     "dovetail.optimizer.placement",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from dovetail import PrivateLayer
-from dovetail.graph.descriptor import descriptor_class
+from dovetail import PrivateLayer, TensorInfo
+from dovetail.graph.descriptor import Infos, descriptor_class
 
 from .arrays import Floats
 from .elementwise.functions import IDENTITY, Function
@@ -23,6 +24,10 @@ class Filters(PrivateLayer):
     target: Image
     geometry: Geometry
     function: Function = IDENTITY
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        """Multiply-accumulates: each weight is used once for each pixel of the results."""
+        return self.weights.size * self.target.batch * self.target.pixels
 
     def as_filters(self) -> dict[str, Any]:
         """Return what another kind over the same filters takes of this one."""

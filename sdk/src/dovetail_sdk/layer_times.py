@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dovetail import LoadedNetwork, Network, TensorInfo
+    from dovetail.optimizer.macs import LayerWork
     from dovetail.runtime import LayerTime, Profile
 
 _NO_WORK = ("dovetail.Wait", "dovetail.MemoryCopy", "dovetail.OutputCopy")
@@ -115,21 +116,6 @@ def gflops(macs: int | None, seconds: float) -> float | None:
     return 2 * macs / seconds / 1e9 if macs and seconds > 0 else None
 
 
-class LayerWork(NamedTuple):
-    """A layer of the original network.
-
-    Attributes:
-        name: Its name.
-        sources: Names in the model that it stands for: several layers may stand for one node of a
-            file. Steps have these as `sources`.
-        macs: Multiply-accumulates; None if they are not known.
-    """
-
-    name: str
-    sources: tuple[str, ...]
-    macs: int | None
-
-
 def work_of(network: Network, shapes: Mapping[str, Any]) -> list[LayerWork]:
     """Count the multiply-accumulates of a network's layers, as `dovetail show` does.
 
@@ -137,6 +123,8 @@ def work_of(network: Network, shapes: Mapping[str, Any]) -> list[LayerWork]:
         network: The original one.
         shapes: Sizes of what is open, by name.
     """
+    from dovetail.optimizer.macs import LayerWork
+
     from .summary import summarize, with_known_shapes
 
     graph, reason = with_known_shapes(network, shapes)
@@ -152,17 +140,20 @@ def measured_layers(loaded: LoadedNetwork, profile: Profile, work: Sequence[Laye
         profile: At least one run.
         work: That of the layers of the original network.
     """
-    infos = {layer.name: tuple(slot.known_info for slot in layer.outputs) for layer in loaded.optimized.graph}
+    from dovetail.optimizer.macs import told_macs
+
+    layers = {layer.name: layer for layer in loaded.optimized.graph}
     enqueued = {step.name for run in profile.each_run for step in run.steps if step.queue is not None}
     times = [time for time in profile.layers if time.calls]
     total = sum(time.median_cost_ns for time in times) or 1.0
+    told = {time.name: told_macs(layers[time.name]) for time in times if time.name in layers}
     return [
         MeasuredLayer(
             time.name,
             time.kind,
             time.backend,
             time.sources,
-            infos.get(time.name, ()),
+            tuple(slot.known_info for slot in layers[time.name].outputs) if time.name in layers else (),
             macs,
             time.median_cost_ns / 1e9,
             time.median_cost_ns / total,
@@ -175,35 +166,29 @@ def measured_layers(loaded: LoadedNetwork, profile: Profile, work: Sequence[Laye
             time.copied_bytes,
             time.tuned,
         )
-        for time, macs in zip(times, macs_of_steps(times, work), strict=True)
+        for time, macs in zip(times, macs_of_steps(times, work, told), strict=True)
     ]
 
 
-def macs_of_steps(times: Sequence[LayerTime], work: Sequence[LayerWork]) -> list[int | None]:
-    """Give each step the multiply-accumulates of the layers that it stands for.
+def macs_of_steps(times: Sequence[LayerTime], work: Sequence[LayerWork], told: Mapping[str, int]) -> list[int | None]:
+    """Give each step the multiply-accumulates of the layers that it stands for, each layer once.
 
-    Each layer counts once: for the step of its name, else for one that stands for it. Where several
-    do, as a convolution and what reorders its result, it is one that has the name of some layer of
-    the original network, and among such the slowest.
+    Args:
+        times: What was measured.
+        work: That of the layers of the original network.
+        told: Multiply-accumulates that the kinds of steps tell of, by name of the step: these
+            multiply. Where none tells, the slowest of those that may does.
     """
+    from dovetail.optimizer.macs import Worker, shared_out
+
+    computing = [number for number, time in enumerate(times) if time.kind not in _NO_WORK]
+    workers = [
+        Worker(time.name, time.sources, told.get(time.name, 0), time.median_cost_ns)
+        for time in (times[number] for number in computing)
+    ]
     found: list[int | None] = [0] * len(times)
-    named: dict[str, int] = {}
-    standing: dict[str, list[int]] = {}
-    for number, time in enumerate(times):
-        if time.kind not in _NO_WORK:
-            named[time.name] = number
-            for source in time.sources:
-                standing.setdefault(source, []).append(number)
-    names = {layer.name for layer in work}
-    for layer in work:
-        numbers = [number for source in layer.sources for number in standing.get(source, ())]
-        if layer.macs == 0 or not (numbers or layer.name in named):
-            continue
-        chosen = named.get(layer.name)
-        if chosen is None:
-            chosen = max(numbers, key=lambda number: (times[number].name in names, times[number].median_cost_ns))
-        known = found[chosen]
-        found[chosen] = None if layer.macs is None or known is None else known + layer.macs
+    for number, macs in zip(computing, shared_out(work, workers), strict=True):
+        found[number] = macs
     return found
 
 

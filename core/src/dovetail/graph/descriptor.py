@@ -217,7 +217,11 @@ class Descriptor:
         return False
 
     def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
-        """(optional) Multiply-accumulates for these infos; default 0."""
+        """(optional) Multiply-accumulates for these infos; default 0.
+
+        A private layer tells how many it computes itself. Where several stand for one layer of the
+        network, profiles and reports share out the work of that layer among those that tell.
+        """
         return 0
 
     def computes_in(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> DType | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from dovetail import PrivateLayer
-from dovetail.graph.descriptor import descriptor_class
+from dovetail import PrivateLayer, TensorInfo
+from dovetail.graph.descriptor import Infos, descriptor_class
 
 
 @descriptor_class
@@ -20,3 +21,7 @@ class Attention(PrivateLayer, kind="CpuAcc.Attention"):
     input_names: ClassVar[tuple[str, ...]] = ("q", "k", "v", "mask")
     heads: int
     scale: float = 1.0
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        queries, keys = inputs[:2]
+        return 0 if queries is None or keys is None else (queries.elements + outputs[0].elements) * keys.sizes[1]

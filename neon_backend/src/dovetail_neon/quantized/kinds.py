@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from dovetail import PrivateLayer, Quantization
-from dovetail.graph.descriptor import descriptor_class
-from dovetail.layers import TieRounding
+from dovetail import PrivateLayer, Quantization, TensorInfo
+from dovetail.graph.descriptor import Infos, descriptor_class
+from dovetail.layers import MatMul, TieRounding
 from dovetail.quantized.fixed_point import Scaling
 
 from ..arrays import Doubles, Floats, Ints, Longs, Whole
@@ -30,6 +31,10 @@ class Filters(PrivateLayer):
     """Zero points of the image and of the result."""
     bounds: tuple[int, int]
     """Least and greatest result, as stored."""
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        """Multiply-accumulates: each weight is used once for each pixel of the results."""
+        return self.weights.size * self.target.batch * self.target.pixels
 
 
 @descriptor_class
@@ -157,6 +162,9 @@ class ProductQuantized(PrivateLayer, kind="CpuAcc.ProductQuantized"):
     """Factor from sums to results."""
     zeros: tuple[int, int, int]
     """Zero points of both and of the result."""
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        return MatMul(transpose_a=self.transpose_a, transpose_b=self.transpose_b).macs(inputs, outputs)
 
 
 @descriptor_class

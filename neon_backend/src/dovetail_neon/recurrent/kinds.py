@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
-from dovetail import PrivateLayer
-from dovetail.graph.descriptor import descriptor_class
+import numpy.typing as npt
+
+from dovetail import PrivateLayer, TensorInfo
+from dovetail.graph.descriptor import Infos, descriptor_class
 from dovetail.ground.records import NamedTuple
 from dovetail.quantized.fixed_point import Scaling
 
@@ -54,6 +58,10 @@ class QuantizedLstmSteps(PrivateLayer, kind="CpuAcc.QuantizedLstm"):
     """In its integers, as the next one is; 0: none."""
     projection_clip: int
 
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        weights = _elements(self.weights, self.recurrent_weights, self.projection_weights)
+        return _steps_of_all(inputs) * weights
+
 
 @descriptor_class
 class QuantizedSvdfStep(PrivateLayer, kind="CpuAcc.QuantizedSvdf"):
@@ -70,6 +78,10 @@ class QuantizedSvdfStep(PrivateLayer, kind="CpuAcc.QuantizedSvdf"):
     """From sums of weighed steps to integers of the result."""
     zeros: tuple[int, int]
     """Zero points of input and result."""
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        x = inputs[0]
+        return 0 if x is None else x.sizes[0] * _elements(self.feature_weights, self.time_weights)
 
 
 @descriptor_class
@@ -98,3 +110,17 @@ class Recurrence(PrivateLayer, kind="CpuAcc.Recurrence"):
     blocks: tuple[int, int, int]
     """Blocks of rows of an LSTM's input, output and forget gate; -1: made of another one."""
     reset_after: bool
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        weights = _elements(self.weights, self.recurrent_weights, self.projection_weights)
+        return _steps_of_all(inputs) * weights
+
+
+def _elements(*weights: npt.NDArray[Any] | None) -> int:
+    return sum(one.size for one in weights if one is not None)
+
+
+def _steps_of_all(inputs: Infos) -> int:
+    """Steps of all sequences together, whichever axis comes first."""
+    x = inputs[0]
+    return 0 if x is None else math.prod(x.sizes[:2])

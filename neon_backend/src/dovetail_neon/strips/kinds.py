@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dovetail import PrivateLayer
-from dovetail.graph.descriptor import descriptor_class
+from collections.abc import Sequence
+
+from dovetail import PrivateLayer, TensorInfo
+from dovetail.graph.descriptor import Infos, descriptor_class
 
 from ..convolution.kinds import Convolve
 from ..windows.kinds import Depthwise
@@ -18,3 +20,6 @@ class Strips(PrivateLayer, kind="CpuAcc.Strips"):
     """
 
     stages: tuple[Convolve | Depthwise, ...]
+
+    def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
+        return sum(stage.macs((), stage.infos) for stage in self.stages)
