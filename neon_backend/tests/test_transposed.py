@@ -77,23 +77,18 @@ def run(net, x, layout, **options):
     return found.transpose(0, 3, 1, 2) if layout == "NHWC" else found
 
 
-def close(found, expected, terms):
-    scale = max(np.abs(expected).max(), 1.0)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=scale * (terms + 8) * 2.0**-24 * 4)
-
-
 @pytest.mark.parametrize("isa", HERE)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_transposed_convolutions_equal_their_definition(case, layout, isa):
+def test_transposed_convolutions_equal_their_definition(products, case, layout, isa):
     x, weights, bias = arrays(case)
     expected = transposed(x, weights, bias, *case[5:])
     found = run(network_of(case, layout, weights, bias), x, layout, isa=isa)
-    close(found, expected, case[0] * weights.shape[2] * weights.shape[3])
+    products.close(found, expected, case[0] * weights.shape[2] * weights.shape[3])
 
 
 @pytest.mark.parametrize("isa", HERE)
-def test_a_function_is_applied_where_the_phases_are_computed(isa):
+def test_a_function_is_applied_where_the_phases_are_computed(products, isa):
     case = CASES[2]
     x, weights, bias = arrays(case)
     net = network_of(case, "NCHW", weights, bias, activation=True)
@@ -101,7 +96,7 @@ def test_a_function_is_applied_where_the_phases_are_computed(isa):
     kinds = [layer.kind for layer in optimized.graph.topological_order()]
     assert kinds.count("CpuAcc.Interleave") == 1
     assert "dovetail.Activation" not in kinds
-    close(run(net, x, "NCHW", isa=isa), np.maximum(transposed(x, weights, bias, *case[5:]), 0), 17 * 16)
+    products.close(run(net, x, "NCHW", isa=isa), np.maximum(transposed(x, weights, bias, *case[5:]), 0), 17 * 16)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +128,7 @@ SPREADING = [
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(("kernel", "stride", "padding", "dilation"), SPREADING)
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_what_is_not_finite_stays_in_the_windows_that_read_it(value, kernel, stride, padding, dilation, layout):
+def test_what_is_not_finite_stays_in_the_windows_that_read_it(products, value, kernel, stride, padding, dilation, layout):
     case = (5, 7, 6, 5, kernel, stride, padding, dilation, (0, 0))
     x, weights, bias = arrays(case)
     x[1, 2, 3, 1] = x[0, 4, 0, 4] = value
@@ -144,7 +139,7 @@ def test_what_is_not_finite_stays_in_the_windows_that_read_it(value, kernel, str
     finite = np.isfinite(expected)
     assert finite.any()
     np.testing.assert_array_equal(np.where(finite, 0, found), np.where(finite, 0, expected))
-    close(np.where(finite, found, 0), np.where(finite, expected, 0), case[0] * weights.shape[2] * weights.shape[3])
+    products.close(np.where(finite, found, 0), np.where(finite, expected, 0), case[0] * weights.shape[2] * weights.shape[3])
 
 
 def test_a_step_of_one_is_a_convolution():

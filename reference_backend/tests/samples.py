@@ -43,6 +43,13 @@ def small(label: str, shape, seed: int = 0, maximum: int = 9) -> np.ndarray:
     return np.asarray(rng.integers(-maximum if kind.is_signed else 0, maximum, shape, endpoint=True)).astype(dtype(label))
 
 
+def wrapped(value: int, label: str) -> int:
+    """The integer modulo 2^bits, in the range of the type."""
+    kind = DType.of(label)
+    value %= 1 << kind.bits
+    return value - (1 << kind.bits) if kind.is_signed and value >> (kind.bits - 1) else value
+
+
 def same_bits(found: np.ndarray, expected: np.ndarray) -> None:
     """Equal dtype, shape and bytes."""
     assert found.dtype == expected.dtype

@@ -17,13 +17,6 @@ LABELS = [d.label for d in DType]
 INTEGERS = [d.label for d in DType if d.is_integer]
 
 
-def wrapped(value: int, label: str):
-    """The integer modulo 2^bits, in the range of the type."""
-    kind = DType.of(label)
-    value %= 1 << kind.bits
-    return value - (1 << kind.bits) if kind.is_signed and value >> (kind.bits - 1) else value
-
-
 @functools.cache
 def grid(label: str) -> tuple[Fraction, ...]:
     """All finite magnitudes of a 16-bit float, and one step more, which stands for infinity."""
@@ -64,7 +57,7 @@ def test_small_whole_numbers_survive_every_pair(run_layer, samples, source, targ
 def test_integers_wrap(run_layer, samples, source, target):
     x = samples.array(source, (301,))
     [y] = run_layer(lambda net, a: net.cast(a, target), x)
-    assert y.tolist() == [wrapped(v, target) for v in x.tolist()]
+    assert y.tolist() == [samples.wrapped(v, target) for v in x.tolist()]
 
 
 @pytest.mark.parametrize("target", INTEGERS)
@@ -76,7 +69,7 @@ def test_floats_truncate_and_wrap(run_layer, samples, source, target):
         x = np.asarray([*given, np.nan, np.inf, -np.inf]).astype(samples.dtype(source))
     [y] = run_layer(lambda net, a: net.cast(a, target), x)
     exact = [float(v) for v in x.astype(np.float64)]
-    assert y.tolist() == [wrapped(int(v), target) if math.isfinite(v) else 0 for v in exact]
+    assert y.tolist() == [samples.wrapped(int(v), target) if math.isfinite(v) else 0 for v in exact]
 
 
 @pytest.mark.parametrize("target", ["float32", "float64"])

@@ -48,12 +48,6 @@ BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "pow", "mod", "fmod"
 TO_BOOL = {"is_nan": np.isnan, "is_inf": np.isinf, "is_positive_inf": np.isposinf, "is_negative_inf": np.isneginf}
 
 
-def wrapped(value: int, label: str) -> int:
-    kind = DType.of(label)
-    value %= 1 << kind.bits
-    return value - (1 << kind.bits) if kind.is_signed and value >> (kind.bits - 1) else value
-
-
 def truncated(a: int, b: int) -> int:
     quotient = abs(a) // abs(b) if b else 0
     return -quotient if (a < 0) != (b < 0) else quotient
@@ -111,7 +105,7 @@ def test_unary_of_integers(run_layer, samples, operation, label):
     x = np.concatenate([samples.array(label, 99), np.asarray([0, 1, limits.min, limits.max], limits.dtype)])
     [y] = run_layer(lambda net, a: net.unary(a, operation), x)
     exact = {"abs": abs, "neg": lambda v: -v, "sign": lambda v: (v > 0) - (v < 0), "bitwise_not": lambda v: ~v}
-    assert y.tolist() == [wrapped(exact.get(operation, int)(v), label) for v in x.tolist()]
+    assert y.tolist() == [samples.wrapped(exact.get(operation, int)(v), label) for v in x.tolist()]
 
 
 def test_logical_not(run_layer):
@@ -151,7 +145,7 @@ def test_binary_of_integers(run_layer, samples, operation, label):
     a = np.concatenate([samples.array(label, 200, 1), np.repeat(edges, 8)])
     b = np.concatenate([samples.small(label, 100, 2), samples.array(label, 100, 3), np.tile(edges, 8)])
     [y] = run_layer(lambda net, p, q: net.binary(p, q, operation), a, b)
-    assert y.tolist() == [wrapped(INTEGER[operation](p, q), label) for p, q in zip(a.tolist(), b.tolist(), strict=True)]
+    assert y.tolist() == [samples.wrapped(INTEGER[operation](p, q), label) for p, q in zip(a.tolist(), b.tolist(), strict=True)]
 
 
 @pytest.mark.parametrize("label", INTEGERS)
@@ -161,7 +155,7 @@ def test_shifts(run_layer, samples, label):
     b = np.tile(np.asarray([0, 1, bits - 1, bits, bits + 1, 100], samples.dtype(label)), 20)
     pairs = list(zip(a.tolist(), b.tolist(), strict=True))
     [left] = run_layer(lambda net, p, q: net.binary(p, q, "shift_left"), a, b)
-    assert left.tolist() == [wrapped(p << q, label) for p, q in pairs]
+    assert left.tolist() == [samples.wrapped(p << q, label) for p, q in pairs]
     [right] = run_layer(lambda net, p, q: net.binary(p, q, "shift_right"), a, b)
     assert right.tolist() == [shifted_right(p, q) for p, q in pairs]
 
@@ -181,16 +175,16 @@ def test_pow_takes_another_exponent(run_layer, samples, base, exponent):
     [y] = run_layer(lambda net, p, q: net.binary(p, q, "pow"), a, b)
     exact = a.astype(np.float64) ** b.astype(np.float64)
     if DType.of(base).is_integer:
-        assert y.tolist() == [[wrapped(int(v), base) for v in row] for row in exact]
+        assert y.tolist() == [[samples.wrapped(int(v), base) for v in row] for row in exact]
     else:
         samples.rounded_equal(y, exact)
 
 
-def test_pow_of_integers_with_negative_exponents(run_layer):
+def test_pow_of_integers_with_negative_exponents(run_layer, samples):
     a = np.asarray([0, 1, -1, -1, 2, -2, 3], np.int32)
     b = np.asarray([-1, -5, -3, -4, -1, -3, 40], np.int32)
     [y] = run_layer(lambda net, p, q: net.binary(p, q, "pow"), a, b)
-    assert y.tolist() == [0, 1, -1, 1, 0, 0, wrapped(3**40, "int32")]
+    assert y.tolist() == [0, 1, -1, 1, 0, 0, samples.wrapped(3**40, "int32")]
 
 
 SHAPES = [

@@ -72,12 +72,6 @@ def test_floats(run_layer, samples, label, function, axes):
             samples.rounded_equal(y, exact)
 
 
-def wrapped(value: int, label: str) -> int:
-    kind = DType.of(label)
-    value %= 1 << kind.bits
-    return value - (1 << kind.bits) if kind.is_signed and value >> (kind.bits - 1) else value
-
-
 EXACT = {
     "sum": sum,
     "prod": math.prod,
@@ -93,7 +87,7 @@ EXACT = {
 def test_integers_wrap(run_layer, samples, label, function):
     x = samples.array(label, (6, 9))
     [y] = run_layer(lambda net, a: net.reduce(a, function, 1), x)
-    assert y.tolist() == [wrapped(EXACT[function](row), label) for row in x.tolist()]
+    assert y.tolist() == [samples.wrapped(EXACT[function](row), label) for row in x.tolist()]
 
 
 @pytest.mark.parametrize("label", INTEGERS)

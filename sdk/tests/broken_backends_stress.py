@@ -45,7 +45,6 @@ class Honest(NumpyBackend):
 
     work: type[Work] = Work
     copy: type[Copy] = Copy
-    floats_only = True
 
     def __init__(self, *, private: bool = False) -> None:
         super().__init__()

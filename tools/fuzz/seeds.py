@@ -6,7 +6,7 @@ import functools
 import hashlib
 import random
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,10 +78,15 @@ class Seeds:
     @functools.cached_property
     def digest(self) -> str:
         """Tell one set of seeds from another, such as that of another release of `onnx`."""
-        total = hashlib.sha256()
-        for seed in self.all():
-            total.update(seed.name.encode() + seed.data)
-        return total.hexdigest()[:16]
+        return digest_of(self.all())
+
+
+def digest_of(seeds: Iterable[Seed]) -> str:
+    """Tell these seeds from others."""
+    total = hashlib.sha256()
+    for seed in seeds:
+        total.update(seed.name.encode() + seed.data)
+    return total.hexdigest()[:16]
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from tflite_parser.tests.tflite_making import Model
 from dovetail import ModelError
 from dovetail_tflite import parse
 
-from .seeds import LARGEST, Seed
+from .seeds import LARGEST, Seed, digest_of
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "models" / "tflite_ops"
 """Where files of other makers lie, if they are there."""
@@ -51,10 +50,7 @@ class TfliteSeeds:
     @functools.cached_property
     def digest(self) -> str:
         """Tell one set of seeds from another."""
-        total = hashlib.sha256()
-        for seed in self.all():
-            total.update(seed.name.encode() + seed.data)
-        return total.hexdigest()[:16]
+        return digest_of(self.all())
 
 
 @functools.cache

@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from dovetail import PrivateLayer, TensorInfo
-from dovetail.graph.descriptor import Infos, descriptor_class
+from dovetail.graph.descriptor import Array, Infos, descriptor_class
 
 from .arrays import Floats
 from .elementwise.functions import IDENTITY, Function
 from .geometry.layouts import Image
 from .geometry.window import Geometry
+
+
+def macs_of(weights: Array, target: Image) -> int:
+    """Return multiply-accumulates: each weight is used once for each pixel of the results."""
+    return weights.size * target.batch * target.pixels
 
 
 @descriptor_class
@@ -26,8 +31,7 @@ class Filters(PrivateLayer):
     function: Function = IDENTITY
 
     def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
-        """Multiply-accumulates: each weight is used once for each pixel of the results."""
-        return self.weights.size * self.target.batch * self.target.pixels
+        return macs_of(self.weights, self.target)
 
     def as_filters(self) -> dict[str, Any]:
         """Return what another kind over the same filters takes of this one."""

@@ -22,7 +22,6 @@ from dovetail.discovery.registry import default_registry
 
 from .bundled import read_templates
 
-DEFAULT_TEMPLATE = "backend"
 _PROJECT = PurePosixPath("pyproject.toml")
 _MANIFEST = "dovetail-backend.json"
 _VENDOR = "acme"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from dovetail import Constant, DovetailError, ErrorCode, GraphError, Layer
 from dovetail.graph.descriptor import Input, Output
-from dovetail.graph.expressions import Expression
 from dovetail.graph.graph import Graph
 from dovetail.graph.summary import NetworkSummary as NetworkSummary
 from dovetail.graph.summary import TensorSummary as TensorSummary
+from dovetail.graph.summary import shown_size
 from dovetail.graph.summary import summarize as summarize
 from dovetail.graph.symbolic_inference import SymbolicInference
 
@@ -92,15 +92,9 @@ def _with_symbols(network: Network, shapes: Mapping[str, Any]) -> Graph | None:
             slots = whole.layer(layer.name).outputs if layer.name in whole else []
             for slot, known in zip(layer.outputs, slots, strict=False):
                 info = inference.info(known)
-                slot.info = None if info is None else info.with_shape([_shown(size) for size in info.shape])
+                slot.info = None if info is None else info.with_shape([shown_size(size) for size in info.shape])
         return graph
     return None
-
-
-def _shown(size: int | str) -> int | str:
-    if not isinstance(size, Expression):
-        return size
-    return str(size) if size.is_known else "?"
 
 
 def as_dict(summary: NetworkSummary) -> dict[str, Any]:

@@ -232,10 +232,6 @@ class Call:
         """Return a vector of the options; empty if there is none, or there are no options."""
         return () if self._options is None else self._options.numbers(name)
 
-    def option_text(self, name: str) -> str:
-        """Return a string of the options; empty if there is none, or there are no options."""
-        return "" if self._options is None else self._options.text(name)
-
     def pair(self, height: str, width: str) -> tuple[int, int]:
         """Return two options of an image, (height, width)."""
         return self.option(height), self.option(width)

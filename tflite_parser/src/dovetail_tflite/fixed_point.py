@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from dovetail import DType
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import BinaryOperation, Cast, ElementwiseBinary
+from dovetail.layers import BinaryOperation, Cast
 
 from .call import Call
+from .elementwise_parts import combined
 
 Whole = npt.NDArray[np.int64]
 
@@ -75,11 +76,6 @@ def limited(call: Call, x: OutputSlot, dtype: DType) -> OutputSlot:
         name = str(operation)
         x = combined(call, operation, x, number(call, int(limit), call.dtype_of(x), f"{name}_limit"), name)
     return call.add(Cast(dtype=dtype), x)
-
-
-def combined(call: Call, operation: BinaryOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:
-    """Add a layer of two plain integers."""
-    return call.add(ElementwiseBinary(operation=operation), a, b, part=part)
 
 
 def number(call: Call, value: int, dtype: DType, part: str) -> OutputSlot:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import BinaryOperation, ElementwiseBinary, ElementwiseUnary, Reduce, ReduceFunction, UnaryOperation
+from dovetail.layers import BinaryOperation, Reduce, ReduceFunction, UnaryOperation
 
 from .call import Call
+from .elementwise_parts import applied, combined
 
 _LEAST_SCALE = float(np.finfo(np.float32).tiny)
 """Of rows of zeros, which any scale but zero leaves what they are."""
@@ -33,43 +34,35 @@ def rounded(call: Call, x: OutputSlot, weights: OutputSlot, axes: tuple[int, ...
 
 
 def _around_zero(call: Call, x: OutputSlot, axes: tuple[int, ...]) -> OutputSlot:
-    largest = _extreme(call, _unary(call, UnaryOperation.ABS, x, "input_sizes"), ReduceFunction.MAX, axes)
+    largest = _extreme(call, applied(call, UnaryOperation.ABS, x, "input_sizes"), ReduceFunction.MAX, axes)
     scale = _scale(call, largest, 127.0)
-    steps = _unary(call, UnaryOperation.ROUND, _binary(call, BinaryOperation.DIV, x, scale, "input_steps"), "input_rounded")
-    return _binary(call, BinaryOperation.MUL, steps, scale, "input")
+    steps = applied(call, UnaryOperation.ROUND, combined(call, BinaryOperation.DIV, x, scale, "input_steps"), "input_rounded")
+    return combined(call, BinaryOperation.MUL, steps, scale, "input")
 
 
 def _around_any(call: Call, x: OutputSlot, axes: tuple[int, ...]) -> OutputSlot:
     zero = call.scalar(0.0, x, "input_zero")
-    most = _binary(call, BinaryOperation.MAXIMUM, _extreme(call, x, ReduceFunction.MAX, axes), zero, "input_most")
-    least = _binary(call, BinaryOperation.MINIMUM, _extreme(call, x, ReduceFunction.MIN, axes), zero, "input_least")
-    scale = _scale(call, _binary(call, BinaryOperation.SUB, most, least, "input_range"), 255.0)
+    most = combined(call, BinaryOperation.MAXIMUM, _extreme(call, x, ReduceFunction.MAX, axes), zero, "input_most")
+    least = combined(call, BinaryOperation.MINIMUM, _extreme(call, x, ReduceFunction.MIN, axes), zero, "input_least")
+    scale = _scale(call, combined(call, BinaryOperation.SUB, most, least, "input_range"), 255.0)
     low, high = call.scalar(-128.0, x, "input_low"), call.scalar(127.0, x, "input_high")
-    place = _binary(
-        call, BinaryOperation.SUB, low, _binary(call, BinaryOperation.DIV, least, scale, "input_depth"), "input_place"
+    place = combined(
+        call, BinaryOperation.SUB, low, combined(call, BinaryOperation.DIV, least, scale, "input_depth"), "input_place"
     )
-    origin = _unary(call, UnaryOperation.ROUND, place, "input_origin")
-    steps = _binary(call, BinaryOperation.DIV, x, scale, "input_steps")
-    steps = _binary(call, BinaryOperation.ADD, steps, origin, "input_shifted")
-    steps = _unary(call, UnaryOperation.ROUND, steps, "input_rounded")
-    steps = _binary(call, BinaryOperation.MAXIMUM, steps, low, "input_not_below")
-    steps = _binary(call, BinaryOperation.MINIMUM, steps, high, "input_not_above")
-    steps = _binary(call, BinaryOperation.SUB, steps, origin, "input_centered")
-    return _binary(call, BinaryOperation.MUL, steps, scale, "input")
+    origin = applied(call, UnaryOperation.ROUND, place, "input_origin")
+    steps = combined(call, BinaryOperation.DIV, x, scale, "input_steps")
+    steps = combined(call, BinaryOperation.ADD, steps, origin, "input_shifted")
+    steps = applied(call, UnaryOperation.ROUND, steps, "input_rounded")
+    steps = combined(call, BinaryOperation.MAXIMUM, steps, low, "input_not_below")
+    steps = combined(call, BinaryOperation.MINIMUM, steps, high, "input_not_above")
+    steps = combined(call, BinaryOperation.SUB, steps, origin, "input_centered")
+    return combined(call, BinaryOperation.MUL, steps, scale, "input")
 
 
 def _scale(call: Call, span: OutputSlot, steps: float) -> OutputSlot:
-    scale = _binary(call, BinaryOperation.DIV, span, call.scalar(steps, span, "input_span"), "input_step")
-    return _binary(call, BinaryOperation.MAXIMUM, scale, call.scalar(_LEAST_SCALE, span, "input_tiny"), "input_scale")
+    scale = combined(call, BinaryOperation.DIV, span, call.scalar(steps, span, "input_span"), "input_step")
+    return combined(call, BinaryOperation.MAXIMUM, scale, call.scalar(_LEAST_SCALE, span, "input_tiny"), "input_scale")
 
 
 def _extreme(call: Call, x: OutputSlot, function: ReduceFunction, axes: tuple[int, ...]) -> OutputSlot:
     return call.add(Reduce(function=function, axes=axes, keep_dims=True), x, part=f"input_{function}")
-
-
-def _binary(call: Call, operation: BinaryOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:
-    return call.add(ElementwiseBinary(operation=operation), a, b, part=part)
-
-
-def _unary(call: Call, operation: UnaryOperation, x: OutputSlot, part: str) -> OutputSlot:
-    return call.add(ElementwiseUnary(operation=operation), x, part=part)

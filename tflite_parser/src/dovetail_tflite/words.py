@@ -27,7 +27,8 @@ from dovetail.layers import (
 )
 
 from .call import Call
-from .fixed_point import Whole, combined, multiplied, number, raised
+from .elementwise_parts import combined
+from .fixed_point import Whole, multiplied, number, raised
 from .tables import table_of
 
 Reals = npt.NDArray[Any]

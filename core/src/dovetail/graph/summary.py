@@ -135,7 +135,7 @@ def summarize_as_it_stands(graph: Graph) -> NetworkSummary:
 
     def shown(slot: OutputSlot) -> TensorInfo | None:
         info = known(slot)
-        return None if info is None else info.with_shape([_shown(size) for size in info.shape])
+        return None if info is None else info.with_shape([shown_size(size) for size in info.shape])
 
     def macs(layer: Layer) -> int | None:
         try:
@@ -231,7 +231,8 @@ def _with_ones(info: TensorInfo | None) -> TensorInfo | None:
     return info.with_shape(sizes)
 
 
-def _shown(size: int | str) -> int | str:
+def shown_size(size: int | str) -> int | str:
+    """Return what stands for a size in a summary: "?" for one that only a value decides."""
     if not isinstance(size, Expression):
         return size
     return str(size) if size.is_known else "?"

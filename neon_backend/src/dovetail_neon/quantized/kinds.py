@@ -11,6 +11,7 @@ from dovetail.layers import MatMul, TieRounding
 from dovetail.quantized.fixed_point import Scaling
 
 from ..arrays import Doubles, Floats, Ints, Longs, Whole
+from ..filters import macs_of
 from ..geometry.layouts import Image
 from ..geometry.window import Geometry
 
@@ -33,8 +34,7 @@ class Filters(PrivateLayer):
     """Least and greatest result, as stored."""
 
     def macs(self, inputs: Infos, outputs: Sequence[TensorInfo]) -> int:
-        """Multiply-accumulates: each weight is used once for each pixel of the results."""
-        return self.weights.size * self.target.batch * self.target.pixels
+        return macs_of(self.weights, self.target)
 
 
 @descriptor_class

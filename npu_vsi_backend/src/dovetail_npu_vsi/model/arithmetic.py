@@ -15,9 +15,6 @@ from ..program import Tensor
 
 Reals = npt.NDArray[np.float64]
 
-MAX_SHIFT = 62
-"""What is shifted further is zero."""
-
 
 class Factor(NamedTuple):
     """A real factor: mantissa * 2^-shift."""

@@ -45,9 +45,6 @@ class Level(IntEnum):
     PERFORMANCE = 5
 
 
-HIGHEST = max(Level)
-
-
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check, or one of a family if it is run `each` for a list of things.

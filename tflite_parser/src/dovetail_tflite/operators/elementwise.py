@@ -22,6 +22,7 @@ from dovetail.layers import (
 )
 
 from ..call import Call
+from ..elementwise_parts import applied, combined, compared
 from ..registry import operator
 from ..tables import add_table, has_table, inverse_roots, magnitudes, roots
 from ..words import Reals, are_words, exponentials, tabulated
@@ -96,11 +97,11 @@ def bits(call: Call) -> OutputSlot:
 def floor_division(call: Call) -> OutputSlot:
     """Translate a quotient rounded down."""
     a, b = call.real(call.input(0)), call.real(call.input(1))
-    quotient = _combined(call, BinaryOperation.DIV, a, b, "quotient")
+    quotient = combined(call, BinaryOperation.DIV, a, b, "quotient")
     if call.dtype_of(a).is_float:
         return call.add_real(ElementwiseUnary(operation=UnaryOperation.FLOOR), quotient)
     # What was cut off is missing where the remainder has the sign of the dividend alone.
-    down, cut = (_combined(call, op, a, b, op.value) for op in (BinaryOperation.MOD, BinaryOperation.FMOD))
+    down, cut = (combined(call, op, a, b, op.value) for op in (BinaryOperation.MOD, BinaryOperation.FMOD))
     differs = call.add(Comparison(operation=ComparisonOperation.NOT_EQUAL), down, cut, part="differs")
     missing = call.add(Cast(dtype=call.dtype_of(a)), differs, part="missing")
     return call.add(ElementwiseBinary(operation=BinaryOperation.SUB), quotient, missing)
@@ -111,7 +112,7 @@ def sum_of_all(call: Call) -> OutputSlot:
     """Translate the sum of any number of tensors, from left to right."""
     total, *others = [call.real(slot) for slot in call.all_inputs()]
     for index, other in enumerate(others, 1):
-        total = _combined(call, BinaryOperation.ADD, total, other, str(index))
+        total = combined(call, BinaryOperation.ADD, total, other, str(index))
     return total if call.outputs[0].quantization is None else call.quantized(total)
 
 
@@ -124,48 +125,36 @@ def angle(call: Call) -> OutputSlot:
     """
     y, x = call.input(0), call.input(1)
     call.require_floats(y, x)
-    high, wide = (_applied(call, UnaryOperation.ABS, slot, part) for slot, part in ((y, "height"), (x, "width")))
-    small = _combined(call, BinaryOperation.MINIMUM, high, wide, "small")
-    large = _combined(call, BinaryOperation.MAXIMUM, high, wide, "large")
-    ratio = _combined(call, BinaryOperation.DIV, small, large, "quotient")
+    high, wide = (applied(call, UnaryOperation.ABS, slot, part) for slot, part in ((y, "height"), (x, "width")))
+    small = combined(call, BinaryOperation.MINIMUM, high, wide, "small")
+    large = combined(call, BinaryOperation.MAXIMUM, high, wide, "large")
+    ratio = combined(call, BinaryOperation.DIV, small, large, "quotient")
     # Of two infinities or two zeros the quotient is no number.
     one, zero = call.scalar(1.0, y, "one"), call.scalar(0.0, y, "zero")
-    same = _compared(call, ComparisonOperation.EQUAL, small, large, "same")
+    same = compared(call, ComparisonOperation.EQUAL, small, large, "same")
     ratio = call.add(Where(), same, one, ratio, part="ratio")
-    nothing = _compared(call, ComparisonOperation.EQUAL, large, zero, "nothing")
+    nothing = compared(call, ComparisonOperation.EQUAL, large, zero, "nothing")
     ratio = call.add(Where(), nothing, zero, ratio, part="defined")
-    turned = _applied(call, UnaryOperation.ATAN, ratio, "eighth")
-    steep = _compared(call, ComparisonOperation.GREATER, high, wide, "steep")
+    turned = applied(call, UnaryOperation.ATAN, ratio, "eighth")
+    steep = compared(call, ComparisonOperation.GREATER, high, wide, "steep")
     turned = _mirrored(call, turned, math.pi / 2, steep, "quarter")
     turned = _mirrored(call, turned, math.pi, _is_negative(call, x, zero, "left"), "half")
     below = _is_negative(call, y, zero, "below")
-    return call.add(Where(), below, _applied(call, UnaryOperation.NEG, turned, "mirrored"), turned)
-
-
-def _combined(call: Call, operation: BinaryOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:
-    return call.add(ElementwiseBinary(operation=operation), a, b, part=part)
-
-
-def _applied(call: Call, operation: UnaryOperation, x: OutputSlot, part: str) -> OutputSlot:
-    return call.add(ElementwiseUnary(operation=operation), x, part=part)
-
-
-def _compared(call: Call, operation: ComparisonOperation, a: OutputSlot, b: OutputSlot, part: str) -> OutputSlot:
-    return call.add(Comparison(operation=operation), a, b, part=part)
+    return call.add(Where(), below, applied(call, UnaryOperation.NEG, turned, "mirrored"), turned)
 
 
 def _mirrored(call: Call, turned: OutputSlot, whole: float, where: OutputSlot, part: str) -> OutputSlot:
     """Return whole - turned in some places, and turned in the others."""
-    rest = _combined(call, BinaryOperation.SUB, call.scalar(whole, turned, f"{part}_turn"), turned, f"{part}_rest")
+    rest = combined(call, BinaryOperation.SUB, call.scalar(whole, turned, f"{part}_turn"), turned, f"{part}_rest")
     return call.add(Where(), where, rest, turned, part=part)
 
 
 def _is_negative(call: Call, x: OutputSlot, zero: OutputSlot, part: str) -> OutputSlot:
     """Tell which elements have a minus sign; the zeros that have one become minus infinity."""
-    inverse = _applied(call, UnaryOperation.RECIPROCAL, x, f"{part}_inverse")
-    is_zero = _compared(call, ComparisonOperation.EQUAL, x, zero, f"{part}_zero")
+    inverse = applied(call, UnaryOperation.RECIPROCAL, x, f"{part}_inverse")
+    is_zero = compared(call, ComparisonOperation.EQUAL, x, zero, f"{part}_zero")
     signed = call.add(Where(), is_zero, inverse, x, part=f"{part}_sign")
-    return _compared(call, ComparisonOperation.LESS, signed, zero, part)
+    return compared(call, ComparisonOperation.LESS, signed, zero, part)
 
 
 # -- one operand -----------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.layers import BinaryOperation, Cast, Dequantize, TieRounding
 
 from ..call import Call
-from ..fixed_point import combined, limited, multiplier_of, number, raised
+from ..elementwise_parts import combined
+from ..fixed_point import limited, multiplier_of, number, raised
 from ..registry import operator
 from ..tables import add_table, has_table, requantized
 from ..unsupported import Unsupported
