@@ -16,6 +16,15 @@ COMMANDS = re.compile(r"^```sh\n(?P<lines>.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```python[ \t]*(?P<options>[^\n]*)\n(?P<code>.*?)^```", re.MULTILINE | re.DOTALL)
 
 
+LINKED = [
+    *(*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"),
+    *sorted([*(ROOT / "core/src").rglob("README.md"), *ROOT.glob("examples/*/README.md"), *ROOT.glob("templates/*/README.md")]),
+]
+ANY_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)", re.MULTILINE)
+
+
 def blocks(page):
     """List the Python examples of a page that run, each as (line of its first statement, code)."""
     text = page.read_text("utf-8")
@@ -37,6 +46,28 @@ def test_the_readme_has_an_example():
 
 def test_every_member_has_an_example(member):
     assert blocks(member / "README.md")
+
+
+def anchors(page):
+    """Return the names that GitHub gives the headings of a page."""
+    found, counts = set(), {}
+    for heading in HEADING.findall(ANY_FENCE.sub("", page.read_text("utf-8"))):
+        name = re.sub(r"[^\w\- ]", "", LINK.sub("", heading).strip().lower()).replace(" ", "-")
+        number = counts[name] = counts.get(name, -1) + 1
+        found.add(f"{name}-{number}" if number else name)
+    return found
+
+
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page):
+    lost = []
+    for link in LINK.findall(ANY_FENCE.sub("", page.read_text("utf-8"))):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        is_elsewhere = re.match(r"[a-z]+:", link)
+        if not is_elsewhere and not (target.exists() and (not anchor or anchor in anchors(target))):
+            lost.append(link)
+    assert not lost
 
 
 CALLS = [(page, line) for page in PAGES for line in commands(page)]
