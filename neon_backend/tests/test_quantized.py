@@ -13,6 +13,8 @@ from dovetail_neon.backend import CpuAccOptions
 from dovetail_neon.backend import _kernels as kernels_of
 from dovetail_neon.kernels import Kernels, instruction_sets
 
+from .quantized_arrays import from_layout, in_layout, whole
+
 NCHW, NHWC = DataLayout.NCHW, DataLayout.NHWC
 HERE = [name for name, here in instruction_sets().items() if here]
 WITH_DOTS = [name for name in HERE if Kernels(name).dot_products]
@@ -38,20 +40,6 @@ def kernels(request):
     """The kernels of each instruction set of this machine, with byte dot products and without."""
     name, dots, matrix = request.param
     return Kernels(name, dot_products=dots, matrix_unit=matrix)
-
-
-def whole(rng, dtype, *shape):
-    """Elements of the whole range."""
-    info = np.iinfo(dtype.numpy)
-    return rng.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
-
-
-def in_layout(x, layout):
-    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout is NHWC else x
-
-
-def from_layout(x, layout):
-    return x.transpose(0, 3, 1, 2) if layout is NHWC else x
 
 
 def close(found, exact, dtype, quantization, activation="none"):

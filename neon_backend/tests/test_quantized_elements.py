@@ -11,6 +11,8 @@ import dovetail
 from dovetail import DataLayout, DType, Network, Quantization, layers
 from dovetail.layers import ActivationFunction, BinaryOperation, UnaryOperation
 
+from .quantized_arrays import whole
+
 BYTES = [DType.INT8, DType.UINT8]
 CLAMPS = {
     "none": {},
@@ -54,12 +56,6 @@ def described(function):
         return layers.ElementwiseUnary(operation=function)
     alpha, beta = PARAMETERS.get(function, (0.0, 0.0))
     return layers.Activation(function=function, alpha=alpha, beta=beta)
-
-
-def whole(rng, dtype, *shape):
-    """Elements of the whole range."""
-    info = np.iinfo(dtype.numpy)
-    return rng.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
 
 
 def every(dtype):

@@ -12,22 +12,10 @@ from dovetail import DataLayout, DType, Network, Quantization, layers
 from dovetail.layers import ActivationFunction, ResizeMethod
 from dovetail.layers.resizing import CoordinateMode
 
+from .quantized_arrays import from_layout, in_layout, whole
+
 NHWC = DataLayout.NHWC
 BYTES = [DType.INT8, DType.UINT8]
-
-
-def in_layout(x, layout):
-    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)) if layout is NHWC else x
-
-
-def from_layout(x, layout):
-    return x.transpose(0, 3, 1, 2) if layout is NHWC else x
-
-
-def whole(rng, dtype, *shape):
-    """Elements of the whole range."""
-    info = np.iinfo(dtype.numpy)
-    return rng.integers(info.min, info.max, shape, dtype.numpy, endpoint=True)
 
 
 def run(build, x, scheme):
