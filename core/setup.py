@@ -25,7 +25,7 @@ C_MODULES = {
     "executor": (),
     "plans": ("executor", "plan", "spans", "thread_pool", "usable_cores", "watchdog", "worker_times"),
     "ports": (),
-    "workload": ("host_copy",),
+    "workload": ("host_copy", "spans"),
 }
 NATIVE = ("layer_view", "table", "questions", "device_calls")
 HEADERS = [
@@ -62,7 +62,7 @@ setup(
         *(extension("runtime", name, sources) for name, sources in C_MODULES.items()),
         extension("ground", "usable_cores", ("usable_cores",)),
         extension("runtime", "guarded_pages"),
-        extension("isolation", "channel", ("channel", "crossing")),
+        extension("isolation", "channel", ("channel", "crossing", "spans")),
         # dlopen lies in a library of its own before glibc 2.34.
         *(extension("native", name, libraries=("dl",) if name == "table" else ()) for name in NATIVE),
     ]

@@ -211,10 +211,23 @@ static void send_inputs(dvt_isolated_part *part, const dovetail_call *call)
     }
 }
 
+/* Keep when devices worked, as the worker says: a wrong time is a wrong profile at worst. */
+static void take_spans(const dvt_channel *channel, const dovetail_call *call)
+{
+    const dvt_context *context = call->context;
+    const int32_t told = channel->n_spans, count = told < DVT_CHANNEL_SPANS ? told : DVT_CHANNEL_SPANS;
+    for (int32_t i = 0; i < count; i++) {
+        dvt_channel_span span = channel->spans[i];
+        span.name[DVT_CHANNEL_SPAN_NAME - 1] = '\0';
+        dvt_spans_tell(context->spans, (int32_t)(call - context->calls), span.name, span.begin, span.end);
+    }
+}
+
 static int exchange(dvt_isolated_part *part, const dovetail_call *call)
 {
     send_inputs(part, call);
     const dvt_context *context = call->context;
+    part->worker->channel->is_profiled = context->spans != NULL;
     const int status = await(part, dvt_ask(part->worker, part->number, context->watch.deadline), call);
     if (status == DOVETAIL_CANCELLED) {
         for (const int64_t until = dvt_now_ns() + LATE_NS; !is_cancelled(call) && dvt_now_ns() < until;) {
@@ -230,6 +243,9 @@ static int exchange(dvt_isolated_part *part, const dovetail_call *call)
         if (bytes[i]) {
             memcpy(bytes_of(&call->outputs[i]), part->memory + offsets[i], bytes[i]);
         }
+    }
+    if (context->spans) {
+        take_spans(part->worker->channel, call);
     }
     part->worker->successes++;
     return DOVETAIL_OK;

@@ -15,6 +15,9 @@
 /* Bytes of the text in an answer: an error in JSON, with the end of its traceback. */
 enum { DVT_CHANNEL_TEXT = 16384 };
 
+/* Times of devices in an answer, and bytes of the name of each. */
+enum { DVT_CHANNEL_SPANS = 256, DVT_CHANNEL_SPAN_NAME = 112 };
+
 /* What is asked in the place of a part: look at the socket. */
 enum { DVT_LOOK_AT_SOCKET = -1 };
 
@@ -25,6 +28,12 @@ enum {
     DVT_NEVER_BEGUN = -202      /* it died before it took the request */
 };
 
+/* When a device worked, in CLOCK_MONOTONIC nanoseconds, which all processes share. */
+typedef struct {
+    int64_t begin, end;
+    char name[DVT_CHANNEL_SPAN_NAME];
+} dvt_channel_span;
+
 typedef struct {
     /* the host's */
     _Alignas(64) _Atomic uint32_t request;  /* number of the latest request; the worker waits on it */
@@ -32,6 +41,7 @@ typedef struct {
     _Atomic uint32_t stopped;               /* number of the request that is to end early */
     int32_t part;                           /* number of the part to run, or DVT_LOOK_AT_SOCKET */
     int64_t deadline;                       /* of the run, CLOCK_MONOTONIC nanoseconds; 0: none */
+    int32_t is_profiled;                    /* whether times of devices are wanted */
     /* the worker's */
     _Alignas(64) _Atomic uint32_t answer;   /* number of the latest answer; the host waits on it */
     _Atomic uint32_t taken;                 /* number of the request that it began with */
@@ -39,7 +49,9 @@ typedef struct {
     int32_t status;
     uint32_t text_bytes;
     int64_t busy_ns;                        /* from taking the request to answering it */
+    int32_t n_spans;
     _Alignas(64) char text[DVT_CHANNEL_TEXT];
+    dvt_channel_span spans[DVT_CHANNEL_SPANS];
 } dvt_channel;
 
 /* Whether spinning is worth it: where it was in vain, it is left out for a while, twice as long

@@ -227,7 +227,9 @@ int dvt_context_run(dvt_context *context, int64_t deadline, int wants_poll)
     if (context->n_queues) {
         drain(context);
     }
-    if (context->spans && !context->stuck) {
+    if (context->spans && context->stuck) {
+        context->spans->n_spans = 0;
+    } else if (context->spans) {
         dvt_spans_end(context->spans, context->queue_tables, context->queues, context->calls, context->n_steps,
                       status == DOVETAIL_OK);
     }

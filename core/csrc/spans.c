@@ -1,6 +1,7 @@
 #include "spans.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "watchdog.h"
 
@@ -19,9 +20,18 @@ dvt_spans *dvt_spans_create(int32_t n_queues)
     return made;
 }
 
+static void forget_names(dvt_spans *spans)
+{
+    while (spans->n_names > 0) {
+        free(spans->names[--spans->n_names]);
+    }
+}
+
 void dvt_spans_destroy(dvt_spans *spans)
 {
     if (spans) {
+        forget_names(spans);
+        free(spans->names);
         free(spans->spans);
         free(spans->begun);
         free(spans->is_told);
@@ -50,6 +60,7 @@ static int read_clocks(const dovetail_queues *table, void *queue, dvt_reading *r
 void dvt_spans_begin(dvt_spans *spans, const dovetail_queues *const *tables, void *const *queues)
 {
     spans->n_spans = 0;
+    forget_names(spans);
     for (int32_t q = 0; q < spans->n_queues; q++) {
         spans->is_told[q] = can_tell(tables[q]) && tables[q]->queue_profile(queues[q], 1) == DOVETAIL_OK;
         if (spans->is_told[q] && read_clocks(tables[q], queues[q], &spans->begun[q])) {
@@ -98,6 +109,36 @@ static int keep(dvt_spans *spans, const dvt_span *span)
     return 0;
 }
 
+/* A copy of a text that lives until the next run; NULL if there is no memory. */
+static const char *kept_name(dvt_spans *spans, const char *name)
+{
+    if (spans->n_names && strcmp(spans->names[spans->n_names - 1], name) == 0) {
+        return spans->names[spans->n_names - 1];
+    }
+    if (spans->n_names == spans->names_room) {
+        int32_t room = spans->names_room ? 2 * spans->names_room : 16;
+        char **more = realloc(spans->names, (size_t)room * sizeof *more);
+        if (!more) {
+            return NULL;
+        }
+        spans->names = more;
+        spans->names_room = room;
+    }
+    char *copy = strdup(name);
+    if (copy) {
+        spans->names[spans->n_names++] = copy;
+    }
+    return copy;
+}
+
+void dvt_spans_tell(dvt_spans *spans, int32_t step, const char *name, int64_t begin, int64_t end)
+{
+    if (spans->n_spans < DVT_MAX_SPANS && 0 <= begin && begin <= end) {
+        dvt_span span = {step, -1, kept_name(spans, name), begin, end};
+        keep(spans, &span);
+    }
+}
+
 static void collect(dvt_spans *spans, int32_t queue, const dovetail_queues *table, void *handle, const dovetail_call *calls,
                     int32_t n_calls)
 {
@@ -124,6 +165,9 @@ static void collect(dvt_spans *spans, int32_t queue, const dovetail_queues *tabl
 void dvt_spans_end(dvt_spans *spans, const dovetail_queues *const *tables, void *const *queues, const dovetail_call *calls,
                    int32_t n_calls, int is_wanted)
 {
+    if (!is_wanted) {
+        spans->n_spans = 0;
+    }
     for (int32_t q = 0; q < spans->n_queues; q++) {
         if (spans->is_told[q]) {
             if (is_wanted) {

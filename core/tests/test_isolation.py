@@ -80,6 +80,29 @@ def test_it_runs_elsewhere_and_ends_with_its_network(runtime):
     assert descriptors() <= before + 2  # the options, kept for the next network
 
 
+def test_profiles_have_when_its_device_worked(runtime):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with runtime.load(network(), optimize={"backends": [Faulty()], "isolate": "Faulty"}) as net:
+        net.run({"x": x})
+        with net.profiling() as profile:
+            for _ in range(3):
+                np.testing.assert_array_equal(net.run({"x": x})["y"], x * 2)
+        net.run({"x": x})
+        with net.profiling() as other:
+            net.run({"x": x})
+    assert [len(run.spans) for run in (*profile.each_run, *other.each_run)] == [2] * 4
+    for run in profile.each_run:
+        long, short = run.spans
+        assert short.name == "scaling \u00e4"
+        assert len(long.name) > 100
+        assert set(long.name) == set("long"), "cut, and a text still"
+        begin, end = run.times[long.step]
+        assert begin - 10_000 < short.begin < short.end < end
+    (layer,) = (one for one in profile.layers if one.device_ns is not None)
+    assert layer.device_calls == 3
+    assert 500 < layer.device_median_ns < 2000
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [((), np.float32), ((0, 4), np.float32), ((1,), np.float16), ((7, 3), np.float64), ((2, 0), np.float16), ((5,), np.int32)],

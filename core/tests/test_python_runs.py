@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
@@ -126,9 +127,70 @@ def test_the_run_may_be_asked_on_another_thread_and_not_afterwards() -> None:
 
     with dovetail.Runtime() as runtime, load(runtime, ask) as net, pytest.raises(RunTimeoutError):
         net.run({"x": X}, timeout=0.05)
-    for question in (lambda: kept[0].is_cancelled(), lambda: kept[0].deadline, lambda: kept[0].threads):
+    questions: list[Callable[[], Any]] = [
+        lambda: kept[0].is_cancelled(),
+        lambda: kept[0].deadline,
+        lambda: kept[0].threads,
+        lambda: kept[0].is_profiled,
+        lambda: kept[0].worked("", 1.0, 2.0),
+    ]
+    for question in questions:
         with pytest.raises(RuntimeError, match="after execute"):
             question()
+
+
+def test_a_workload_tells_when_its_device_worked() -> None:
+    told: list[tuple[bool, float]] = []
+
+    def tell(run: Any) -> None:
+        now = time.monotonic()
+        told.append((run.is_profiled, now))
+        run.worked("pr\u00fcfen", now - 5e-6, now - 2e-6)
+        run.worked("", now - 3e-6, now - 1e-6)
+        run.worked("backwards", now, now - 1.0)
+        run.worked("before time began", -1.0, now)
+
+    with dovetail.Runtime() as runtime, load(runtime, tell) as net:
+        net.run({"x": X})
+        with net.profiling() as profile:
+            for _ in range(2):
+                net.run({"x": X})
+        net.run({"x": X})
+    assert [is_profiled for is_profiled, _ in told] == [False, True, True, False]
+    for run, (_, now) in zip(profile.each_run, told[1:], strict=False):
+        assert [(span.name, span.queue) for span in run.spans] == [("pr\u00fcfen", -1), ("", -1)]
+        ends = [now - span.end / 1e9 for span in run.spans]
+        np.testing.assert_allclose(ends, [2e-6, 1e-6], atol=1e-7)
+    (layer,) = (one for one in profile.layers if one.device_ns is not None)
+    assert abs(layer.device_ns - 2 * 4000) < 100, "the time that the spans cover, of both runs"
+    events = json.loads(profile.to_chrome_trace())["traceEvents"]
+    assert sum(event.get("cat") == "device" for event in events) == 4
+    assert not any(event["name"] == "enqueued" for event in events)
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), 1e300])
+def test_a_time_that_is_none_fails_the_workload_alone(seconds: float) -> None:
+    with (
+        dovetail.Runtime() as runtime,
+        load(runtime, lambda run: run.worked("", 0.0, seconds)) as net,
+        pytest.raises(RunError, match=r"Value|Overflow"),
+    ):
+        net.run({"x": X})
+
+
+def test_a_run_that_fails_has_no_time_of_the_device() -> None:
+    def fail(run: Any) -> None:
+        run.worked("", 1.0, 2.0)
+        raise ValueError("lost")
+
+    with (
+        dovetail.Runtime() as runtime,
+        load(runtime, fail) as net,
+        net.profiling() as profile,
+        pytest.raises(RunError, match="lost"),
+    ):
+        net.run({"x": X})
+    assert all(layer.device_ns is None for layer in profile.layers)
 
 
 def test_ctrl_c_ends_a_workload_that_asks() -> None:

@@ -15,7 +15,7 @@ import dovetail
 from dovetail.graph.descriptor import Output
 from dovetail.optimizer.macs import LayerWork, told_macs
 from dovetail.runtime import Profile, Span
-from dovetail_sdk.benchmark_tables import layer_tables
+from dovetail_sdk.benchmark_tables import layer_tables, source_lines
 from dovetail_sdk.layer_times import MeasuredLayer, macs_of_steps, measured_layers, sum_of, sums_by, work_of
 from dovetail_sdk.rendering import console
 from dovetail_sdk.summary import summarize, with_known_shapes
@@ -73,6 +73,18 @@ def test_a_device_that_tells_counts_for_the_host() -> None:
     assert (stem.seconds, stem.host_seconds, stem.device_seconds) == pytest.approx((6.5e-6, 0.5e-6, 6.5e-6))
     assert (stem.share, wait.share, wait.host_seconds) == (1.0, 0.0, pytest.approx(7.5e-6))
     assert (stem.gflops, wait.macs) == (pytest.approx(4.0), 0)
+
+
+def test_who_measured_a_device_is_said_once() -> None:
+    steps = [step("stem", "Npu.Part", "Npu"), step("head", "Npu.Part", "Npu"), step("mean", "dovetail.Mean")]
+    profile = Profile("toy")
+    spans = [Span(0, -1, "by the driver", 2, 5), Span(0, -1, "first half", 2, 3), Span(1, -1, "by the driver", 6, 9)]
+    profile.add(steps, [(1, 5), (5, 11), (11, 20)], [], 7, spans)
+    layers = layers_of(profile, {})
+    assert [layer.device_seconds for layer in layers] == [pytest.approx(3e-9), pytest.approx(3e-9), None]
+    assert [layer.as_dict()["device_source"] for layer in layers] == ["by the driver", "by the driver", ""]
+    assert source_lines(layers) == ["device times of Npu: by the driver"]
+    assert not source_lines([])
 
 
 def test_what_was_only_enqueued_has_no_rate() -> None:

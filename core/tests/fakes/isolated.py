@@ -91,6 +91,10 @@ class _Scale:
     def execute(self, inputs: Sequence[Any], outputs: Sequence[Any], run: Any) -> None:
         if inputs[0].size and inputs[0].ravel()[0] < 0:
             self._backend.act("run")
+        if run.is_profiled:
+            now = time.monotonic()
+            for name in ("long" * 100, "scaling \u00e4"):
+                run.worked(name, now - 2e-6, now - 1e-6)
         outputs[0][...] = inputs[0] * np.asarray(self._factor, inputs[0].dtype)
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dovetail.ground.foreign_text import printable
+
 from .fitting import Column, fitted_table
 from .layer_times import LayerSum, MeasuredLayer, sum_of, sums_by
 from .rendering import bytes_text, count_text, room, seconds_text, shortened, table
@@ -127,6 +129,12 @@ def noise_lines(noise: Sequence[Mapping[str, str]]) -> list[str]:
     return ["noisy: these times may not be what this machine can do", *(f"  {one['text']}" for one in noise)] + [
         f"  -> {word}" for word in advice
     ]
+
+
+def source_lines(layers: Sequence[MeasuredLayer]) -> list[str]:
+    """Say who measured the times of devices, where their backends say so."""
+    told = dict.fromkeys((layer.backend, layer.device_source) for layer in layers if layer.device_source)
+    return [f"device times of {printable(backend)}: {printable(source)}" for backend, source in told]
 
 
 def _kind(layer: MeasuredLayer) -> str:

@@ -33,6 +33,7 @@ class MeasuredLayer:
         enqueued: Whether `seconds` is what enqueueing takes, since its device does not tell more.
         copied_bytes: What it copies between memories.
         tuned: How it is computed, if that was chosen by measuring.
+        device_source: Who measured `device_seconds`, in the backend's words, if it says so.
     """
 
     name: str
@@ -51,6 +52,7 @@ class MeasuredLayer:
     enqueued: bool
     copied_bytes: int
     tuned: str
+    device_source: str = ""
 
     @property
     def gflops(self) -> float | None:
@@ -76,6 +78,7 @@ class MeasuredLayer:
             "calls": self.calls,
             "copied_bytes": self.copied_bytes,
             "tuned": self.tuned,
+            "device_source": self.device_source,
         }
 
 
@@ -165,6 +168,7 @@ def measured_layers(loaded: LoadedNetwork, profile: Profile, work: Sequence[Laye
             time.device_ns is None and time.name in enqueued,
             time.copied_bytes,
             time.tuned,
+            time.device_source,
         )
         for time, macs in zip(times, macs_of_steps(times, work, told), strict=True)
     ]

@@ -104,15 +104,31 @@ class Run(Protocol):
     Attributes:
         threads: CPU threads that may work for the run.
         deadline: When the run ends, on the clock of `time.monotonic`; None for never.
+        is_profiled: Whether the run is profiled. Only then is it worth asking a device how long it
+            took, for `worked`.
     """
 
     threads: int
     deadline: float | None
+    is_profiled: bool
 
     def is_cancelled(self) -> bool:
         """Return True once the run should end: cancelled, past its deadline, or Ctrl-C pressed.
 
         Then return, or raise, soon: outputs need not be filled in. Ask every few milliseconds.
+        """
+        ...
+
+    def worked(self, name: str, begin: float, end: float) -> None:
+        """Tell the profile that a device worked for this workload; nothing where none is made.
+
+        A workload that waits for its device says so: one with queues has the queues tell. Times may
+        overlap; what is counted is the time that they cover. Of a run that fails none counts.
+
+        Args:
+            name: What the device did, or who measured it, for the trace; may be empty.
+            begin: When, in seconds on the clock of `time.monotonic`.
+            end: Until when.
         """
         ...
 

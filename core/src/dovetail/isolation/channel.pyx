@@ -40,16 +40,22 @@ cdef extern from "executor.h" nogil:
 cdef extern from "channel.h" nogil:
     enum:
         DVT_CHANNEL_TEXT
+        DVT_CHANNEL_SPANS
+        DVT_CHANNEL_SPAN_NAME
         DVT_LOOK_AT_SOCKET
         DVT_WORKER_DIED
         DVT_WORKER_LOST
+    ctypedef struct dvt_channel_span:
+        int64_t begin, end
+        char *name
     ctypedef struct dvt_channel:
         uint32_t stopped
-        int32_t part
+        int32_t part, is_profiled, n_spans
         int64_t deadline
         int32_t status
         uint32_t text_bytes
         char *text
+        dvt_channel_span *spans
     ctypedef struct dvt_patience:
         int32_t left_out
     ctypedef struct dvt_worker_end:
@@ -356,7 +362,29 @@ cdef class ServingEnd:
         cdef uint32_t last = self.request
         with nogil:
             self.request = dvt_next_request(self.channel, last, self.spin_ns, &self.patience, &self.taken_ns)
+        self.channel.n_spans = 0
         return self.channel.part, self.channel.deadline
+
+    @property
+    def is_profiled(self):
+        """Whether the request wants times of devices."""
+        return bool(self.channel.is_profiled)
+
+    def tell(self, list spans):
+        """Write when devices worked: (name, begin, end) each, in nanoseconds; the rest is left out.
+
+        A name that is too long is cut.
+        """
+        cdef int i, count = min(len(spans), <int>DVT_CHANNEL_SPANS)
+        cdef size_t nbytes
+        cdef bytes text
+        for i in range(count):
+            name, begin, end = spans[i]
+            text = name.encode("utf-8", "replace")[:<int>DVT_CHANNEL_SPAN_NAME - 1].decode("utf-8", "ignore").encode() + b"\0"
+            nbytes = len(text)
+            memcpy(self.channel.spans[i].name, PyBytes_AS_STRING(text), nbytes)
+            self.channel.spans[i].begin, self.channel.spans[i].end = begin, end
+        self.channel.n_spans = count
 
     def answer(self, int status, bytes text=b""):
         """Answer the request."""

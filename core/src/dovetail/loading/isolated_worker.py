@@ -109,11 +109,11 @@ class _Worker:
         status, text = OK, b""
         try:
             self._is_running = True
-            if deadline == 0:
-                self._loaded[number].binding.run()
+            timeout = None if deadline == 0 else max((deadline - time.monotonic_ns()) / 1e9, 1e-6)
+            if self._end.is_profiled:
+                self._run_profiled(self._loaded[number], timeout)
             else:
-                left = (deadline - time.monotonic_ns()) / 1e9
-                self._loaded[number].binding.run(timeout=max(left, 1e-6))
+                self._loaded[number].binding.run(timeout=timeout)
             self._is_running = False
         except (_StopRunError, RunTimeoutError):
             status = CANCELLED
@@ -121,6 +121,19 @@ class _Worker:
             status, text = self._failure(error)
         self._is_running = False
         self._end.answer(status, text)
+
+    def _run_profiled(self, loaded: _Loaded, timeout: float | None) -> None:
+        """Run a part, and have the host know when its devices worked."""
+        with loaded.network.profiling() as profile:
+            loaded.binding.run(timeout=timeout)
+        spans = []
+        for run in profile.each_run:
+            several = len({span.step for span in run.spans}) > 1
+            for span in run.spans:
+                step = run.steps[span.step].name
+                name = f"{step}: {span.name}" if several and span.name else span.name or (step if several else "")
+                spans.append((name, span.begin, span.end))
+        self._end.tell(spans)
 
     @staticmethod
     def _failure(error: BaseException) -> tuple[int, bytes]:

@@ -89,10 +89,11 @@ def _events_of_devices(number: int, run: ProfiledRun, tracks: _Tracks) -> Iterab
     for index, spans in run.spans_by_step().items():
         step, (begin, _) = run.steps[index], run.times[index]
         place = {"pid": 1, "tid": tracks.of_device(run.thread, spans[0].queue, str(step.backend))}
-        tracks.arrows += 1
-        arrow = {"name": "enqueued", "cat": "queue", "id": tracks.arrows, "pid": 1}
-        yield {**arrow, "ph": "s", "ts": begin / 1e3, "tid": tracks.of_thread(run.thread)}
-        yield {**arrow, "ph": "f", "bp": "e", "ts": spans[0].begin / 1e3, "tid": place["tid"]}
+        if spans[0].queue >= 0:
+            tracks.arrows += 1
+            arrow = {"name": "enqueued", "cat": "queue", "id": tracks.arrows, "pid": 1}
+            yield {**arrow, "ph": "s", "ts": begin / 1e3, "tid": tracks.of_thread(run.thread)}
+            yield {**arrow, "ph": "f", "bp": "e", "ts": spans[0].begin / 1e3, "tid": place["tid"]}
         for span in spans:
             name = f"{step.name}: {span.name}" if len(spans) > 1 and span.name else step.name
             told = _told(number, step) | ({"work": span.name} if span.name else {})

@@ -32,6 +32,8 @@ class LayerTime(NamedTuple):
         device_calls: How often the device told; not of runs that failed.
         median_ns, device_median_ns: The median of the calls; the latter is None where the device
             does not tell.
+        device_source: What the device's times are, in the words of a backend that waited for its
+            device itself, such as who measured them; empty where queues told.
     """
 
     name: str
@@ -48,6 +50,7 @@ class LayerTime(NamedTuple):
     device_calls: int = 0
     median_ns: float = 0.0
     device_median_ns: float | None = None
+    device_source: str = ""
 
     @property
     def mean_ns(self) -> float:
@@ -123,17 +126,22 @@ class Profile:
         times: dict[tuple[int, str], list[int]] = defaultdict(list)
         device: dict[tuple[int, str], list[int]] = defaultdict(list)
         infos: dict[tuple[int, str], Any] = {}
+        sources: dict[tuple[int, str], str] = {}
         for run in self.each_run:
-            of_devices = run.device_times()
+            of_devices, told = run.device_times(), run.told_by_steps()
             for number, (step, (begin, end)) in enumerate(zip(run.steps, run.times, strict=True)):
                 if begin == 0:  # the run ended before it
                     continue
                 key = (number, step.name)
                 times[key].append(end - begin)
                 infos[key] = step
+                if number in told:
+                    sources[key] = told[number]
                 if number in of_devices:
                     device[key].append(of_devices[number])
-        return tuple(_layer_time(infos[key], spent, device.get(key)) for key, spent in sorted(times.items()))
+        return tuple(
+            _layer_time(infos[key], spent, device.get(key), sources.get(key, "")) for key, spent in sorted(times.items())
+        )
 
     @property
     def copies(self) -> tuple[LayerTime, ...]:
@@ -193,7 +201,7 @@ class Profile:
         return text
 
 
-def _layer_time(step: Any, spent: Sequence[int], device: Sequence[int] | None) -> LayerTime:
+def _layer_time(step: Any, spent: Sequence[int], device: Sequence[int] | None, source: str) -> LayerTime:
     return LayerTime(
         step.name,
         step.layer_kind,
@@ -209,6 +217,7 @@ def _layer_time(step: Any, spent: Sequence[int], device: Sequence[int] | None) -
         len(device or ()),
         _median(spent),
         None if device is None else _median(device),
+        source,
     )
 
 

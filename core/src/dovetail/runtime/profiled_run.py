@@ -14,7 +14,7 @@ class Span(NamedTuple):
 
     Attributes:
         step: Index of the step.
-        queue: Index of the queue.
+        queue: Index of the queue; -1: the step waited for the device, and told it itself.
         name: What the device did, in the words of its backend, such as a kernel; may be empty.
         begin, end: As told by the device, on its own clock, and put on the host's.
     """
@@ -66,7 +66,15 @@ class ProfiledRun(NamedTuple):
         """Return how long devices worked, by index of the step, of steps whose devices tell."""
         spans = self.spans_by_step()
         telling = {span.queue for span in self.spans}
-        return {number: _covered(spans.get(number, ())) for number, step in enumerate(self.steps) if step.queue in telling}
+        return {
+            number: _covered(spans.get(number, ()))
+            for number, step in enumerate(self.steps)
+            if step.queue in telling or number in spans
+        }
+
+    def told_by_steps(self) -> dict[int, str]:
+        """Return the first that each step told of its device itself, by index of the step."""
+        return {span.step: span.name for span in reversed(self.spans) if span.queue < 0}
 
     def spans_by_step(self) -> dict[int, list[Span]]:
         """Return the spans of each step that has some."""

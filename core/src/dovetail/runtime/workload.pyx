@@ -68,9 +68,14 @@ cdef extern from "host_copy.h" nogil:
 cdef extern from "executor.h" nogil:
     ctypedef struct dvt_watch:
         int64_t deadline
+    ctypedef struct dvt_spans:
+        pass
     ctypedef struct dvt_context:
         void *owner
         dvt_watch watch
+        dovetail_call *calls
+        dvt_spans *spans
+    void dvt_spans_tell(dvt_spans *spans, int32_t step, const char *name, int64_t begin, int64_t end)
 
 
 cdef extern from "taken_sizes.h":
@@ -128,6 +133,21 @@ cdef class Run:
         """CPU threads that may work for the run."""
         self._check()
         return self.call.workers
+
+    @property
+    def is_profiled(self):
+        """Whether the run is profiled."""
+        self._check()
+        return (<dvt_context *>self.call.context).spans != NULL
+
+    def worked(self, str name not None, begin, end):
+        """Tell the profile that a device worked from `begin` to `end`, seconds of `time.monotonic`."""
+        self._check()
+        cdef dvt_context *context = <dvt_context *>self.call.context
+        cdef int64_t begin_ns = int(begin * 1e9), end_ns = int(end * 1e9)
+        text = name.encode("utf-8", "replace")
+        if context.spans != NULL:
+            dvt_spans_tell(context.spans, <int32_t>(self.call - context.calls), PyBytes_AS_STRING(text), begin_ns, end_ns)
 
 
 cdef class PythonWorkload:

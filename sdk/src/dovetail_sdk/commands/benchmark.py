@@ -288,9 +288,9 @@ def _print(report: Mapping[str, Any], layers: Sequence[MeasuredLayer] | None, js
             click.echo(text)
             return
         json_file.write_text(text + "\n", encoding="utf-8")
-    from ..benchmark_tables import layer_tables, noise_lines, report_table
+    from ..benchmark_tables import layer_tables, noise_lines, report_table, source_lines
     from ..rendering import show
 
     show(report_table(report), *(layer_tables(layers) if layers is not None else ()))
-    for line in noise_lines(report["noise"]):
+    for line in (*source_lines(layers or ()), *noise_lines(report["noise"])):
         click.echo(line)
