@@ -36,6 +36,16 @@ def sdk(library, tmp_path_factory):
 
 
 @pytest.fixture
+def double(sdk, tmp_path, monkeypatch):
+    """The double as an SDK with a simulator; a function that reads which functions were called."""
+    (sdk / "lib" / "libEmulator.so").touch()
+    monkeypatch.setenv("DOVETAIL_VSI_SDK", str(sdk))
+    monkeypatch.setenv("DOVETAIL_DOUBLE_LOG", str(tmp_path / "log"))
+    monkeypatch.delenv("DOVETAIL_DOUBLE", raising=False)
+    return lambda: (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
+
+
+@pytest.fixture
 def scene(library, sdk, tmp_path):
     """A function that runs a scene with faults; `place` is "here", or "child" with an SDK."""
 

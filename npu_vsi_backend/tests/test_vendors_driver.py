@@ -18,16 +18,6 @@ OVX = {"VsiNpu": {"driver": "ovx"}}
 X = np.arange(200, dtype=np.uint8).reshape(1, 200)
 
 
-@pytest.fixture
-def double(sdk, tmp_path, monkeypatch):
-    """The double as an SDK with a simulator; a function that reads which functions were called."""
-    (sdk / "lib" / "libEmulator.so").touch()
-    monkeypatch.setenv("DOVETAIL_VSI_SDK", str(sdk))
-    monkeypatch.setenv("DOVETAIL_DOUBLE_LOG", str(tmp_path / "log"))
-    monkeypatch.delenv("DOVETAIL_DOUBLE", raising=False)
-    return lambda: (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []
-
-
 def network():
     """One function of each byte: one node of the graph."""
     net = Network("sigmoid")

@@ -53,19 +53,33 @@ class Operand:
 
 @dataclass(frozen=True)
 class OperationTime:
-    """What one operation took in the last run.
+    """What one operation took in the last run, or all of them together.
 
     Attributes:
-        name: Of the operation.
-        engine: That ran it: "NN", "TP" or "SH".
-        seconds: Measured; of a model in software those that were estimated.
-        is_estimate: Whether they were.
+        name: Of the operation, as the driver knows it; empty: of the whole program.
+        engine: That ran it: "NN", "TP" or "SH"; empty: several, or not known.
+        seconds: That it took.
+        source: Where that is from, in words.
+        begin: When it began, in seconds on the clock of `time.monotonic`; None of what was not
+            measured, but estimated.
     """
 
     name: str
     engine: str
     seconds: float
-    is_estimate: bool
+    source: str
+    begin: float | None = None
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether it was not measured."""
+        return self.begin is None
+
+    @property
+    def in_words(self) -> str:
+        """What took the time, and who says so."""
+        what = f"{self.name or 'program'} on {self.engine}" if self.engine else self.name or "program"
+        return f"{what}, {self.source}"
 
 
 class IExecutable(ABC):
@@ -95,7 +109,10 @@ class IExecutable(ABC):
         """
 
     def profile(self) -> Sequence[OperationTime]:
-        """(optional) Return what the operations of the last run took. Default: nothing is known."""
+        """(optional) Return what the last run took. Default: nothing is known.
+
+        It is asked after a run that ended well, where the run is profiled.
+        """
         return ()
 
     @abstractmethod

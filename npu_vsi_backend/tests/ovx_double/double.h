@@ -20,6 +20,11 @@
  *   layout             nodes are laid out otherwise
  *   wide               sizes are numbers of 8 bytes
  *   far                the device cannot reach memory that a tensor is given after it was made
+ *   takes=NUMBER       microseconds that a run takes at least
+ *   untimed            runs are not measured
+ *   elsewhen           they are, on a clock that is not the host's
+ *   absurd             they take a year
+ *   prints             runs print what each operation took
  *   overflow           the binary turns out larger than was announced
  */
 #ifndef DOVETAIL_NPU_VSI_DOUBLE_H

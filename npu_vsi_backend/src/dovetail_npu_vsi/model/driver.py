@@ -18,6 +18,10 @@ VERSION = "1"
 """Of what programs are compiled to; whoever changes results or commands raises it."""
 
 
+ESTIMATE = "estimated by the model of its engines"
+"""Source of the times that this driver tells."""
+
+
 class ModelDriver(IDriver):
     """Compiles for any chip, and computes what the chip would.
 
@@ -91,7 +95,8 @@ class ModelExecutable(IExecutable):
             pass
 
     def profile(self) -> Sequence[OperationTime]:
-        return [OperationTime(name, engine, cycles / self._hertz, True) for name, engine, cycles, _ in self._operations]
+        """Return estimates, of what the NPU would take; nothing is measured here."""
+        return [OperationTime(name, engine, cycles / self._hertz, ESTIMATE) for name, engine, cycles, _ in self._operations]
 
     def close(self) -> None:
         self._executor = None

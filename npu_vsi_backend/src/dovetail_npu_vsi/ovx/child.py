@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import VsiError
-from . import messages
+from . import messages, printed
 from .binary import Head
 from .compiling import compiled
 from .places import Places
@@ -47,6 +47,7 @@ class _Child:
         self._device: Device | None = None
         self._binary: Binary | None = None
         self._arrays: list[npt.NDArray[np.uint8]] = []
+        self._printed_before = 0
 
     def answer(self, kind: bytes, content: bytes) -> None:
         if kind == messages.COMPILE:
@@ -57,6 +58,8 @@ class _Child:
             self._load(*pickle.loads(content))
         elif kind == messages.RUN:
             self._run(content)
+        elif kind == messages.TIME:
+            self._time()
 
     def close(self) -> None:
         if self._binary is not None:
@@ -116,9 +119,22 @@ class _Child:
             else:
                 array[...] = np.frombuffer(content, np.uint8, array.size, at)
                 at += array.size
+        self._printed_before = printed.length()
         self._binary.submit()
         self._binary.wait()
         self._send(messages.RESULTS, *results)
+
+    def _time(self) -> None:
+        """Tell what the last run took by OpenVX, and of operations what the driver printed."""
+        found = None if self._binary is None else self._binary.performance()
+        times: list[tuple[str, str, float, float]] = []
+        if found is not None:
+            begin, seconds = found
+            times.append(("", "", seconds, begin))
+            for name, engine, part in printed.operations(printed.text(self._printed_before)):
+                times.append((name, engine, part, begin))
+                begin += part
+        self._send(messages.TIMES, pickle.dumps(times))
 
 
 def _aligned(nbytes: int) -> npt.NDArray[np.uint8]:

@@ -5,6 +5,7 @@ from libc.stdint cimport int8_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t,
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 from posix.stdlib cimport posix_memalign
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 from posix.unistd cimport getpid
 
 from dovetail.ground.errors import ErrorCode
@@ -62,6 +63,8 @@ cdef class Device:
                 hint="see whether this user may read and write /dev/galcore, and what dmesg says of it",
             )
         self.process = getpid()
+        if VX.vxDirective != NULL:  # graphs that are verified before it are not measured; what is costs two looks at a clock
+            VX.vxDirective(<vx_reference>self.context, VX_DIRECTIVE_ENABLE_PERFORMANCE)
         check(VX.vxGetStatus(<vx_reference>self.context), "the device cannot be opened")
         if VX.vxQueryHardwareCaps != NULL:
             memset(&facts, 0, sizeof(facts))
@@ -91,6 +94,12 @@ cdef struct operand:
     bint is_direct          # the tensor lies in what is bound
 
 
+cdef uint64_t now_ns() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <uint64_t>now.tv_sec * 1_000_000_000 + <uint64_t>now.tv_nsec
+
+
 cdef class Binary:
     """A binary on the device.
 
@@ -108,6 +117,8 @@ cdef class Binary:
     cdef int n_parts
     cdef bint shares_memory     # bound memory is given to the device where that can be
     cdef bint is_running
+    cdef uint64_t submitted, waited      # CLOCK_MONOTONIC nanoseconds; 0: the last run did not end well
+    cdef uint64_t runs_measured
     cdef readonly list operands
 
     def __init__(self, Device device not None, bytes content not None, bint shares_memory):
@@ -289,7 +300,10 @@ cdef class Binary:
         cdef int i
         cdef vx_status status = VX_SUCCESS
         self._must_be_usable()
+        self.waited = 0
+        self.runs_measured = self._asked_performance().num
         with nogil:
+            self.submitted = now_ns()
             for i in range(self.n_parts):
                 if not self.parts[i].is_output:
                     if not self.parts[i].is_direct:
@@ -315,10 +329,37 @@ cdef class Binary:
         self.is_running = False
         with nogil:
             status = VX.vxWaitGraph(self.graph)
+            if status == VX_SUCCESS:
+                self.waited = now_ns()
             for i in range(self.n_parts):
                 if status == VX_SUCCESS and self.parts[i].is_output:
                     status = self._fetch(&self.parts[i])
         check(status, "the device reports that a run failed")
+
+    cdef vx_perf_t _asked_performance(self) noexcept:
+        """What the driver measured so far; zeroed where it does not measure."""
+        cdef vx_perf_t found
+        memset(&found, 0, sizeof(found))
+        if VX.vxQueryGraph == NULL or VX.vxQueryGraph(self.graph, VX_GRAPH_PERFORMANCE, &found, sizeof(found)) != VX_SUCCESS:
+            memset(&found, 0, sizeof(found))
+        return found
+
+    def performance(self):
+        """Return when the last run began and how long it took, by the driver: seconds of `time.monotonic`.
+
+        It is None where the driver does not measure, and where it says what cannot be: more than the
+        run took by the host's clock. A driver whose clock is another one tells how long alone; the
+        run ended then when it was waited for.
+        """
+        if self.graph == NULL or self.waited == 0:
+            return None
+        cdef vx_perf_t found = self._asked_performance()
+        cdef uint64_t begin = found.beg
+        if found.num <= self.runs_measured or not 0 < found.tmp <= self.waited - self.submitted:
+            return None
+        if not self.submitted <= begin <= self.waited - found.tmp:
+            begin = self.waited - found.tmp
+        return begin / 1e9, found.tmp / 1e9
 
     cdef vx_status _fetch(self, operand *part) noexcept nogil:
         """Have what the device wrote in the bound memory."""

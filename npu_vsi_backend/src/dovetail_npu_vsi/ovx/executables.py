@@ -10,11 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ..driver import IExecutable, Operand
+from ..driver import IExecutable, Operand, OperationTime
 from ..errors import VsiError
 from . import messages
 from .children import Child
 from .places import Places
+
+MEASURED = "measured by the driver"
+SIMULATED = "measured by the driver, in the simulator"
+"""Sources of times."""
 
 _Described = Sequence[tuple[bool, tuple[int, ...], str, float | None, int]]
 """What `Binary.operands` says."""
@@ -50,6 +54,11 @@ class LocalExecutable(IExecutable):
     def wait(self, is_cancelled: Callable[[], bool]) -> None:
         self._binary.wait()
 
+    def profile(self) -> Sequence[OperationTime]:
+        """Return what the whole took: of a binary OpenVX tells no more."""
+        found = self._binary.performance()
+        return () if found is None else (OperationTime("", "", found[1], MEASURED, found[0]),)
+
     def close(self) -> None:
         self._binary.close()
 
@@ -69,6 +78,7 @@ class RemoteExecutable(IExecutable):
             VsiError: The driver does not take it, ended, or took too long.
         """
         self._start, self._request = start, pickle.dumps((places, binary))
+        self._source = SIMULATED if places.is_simulator else MEASURED
         self._child: Child | None = None
         self.inputs, self.outputs = _operands(self._load())
         self._sizes = [_nbytes(operand) for operand in (*self.inputs, *self.outputs)]
@@ -114,6 +124,24 @@ class RemoteExecutable(IExecutable):
             _memory(address, size)[:] = content[at : at + size]
             at += size
         self._child = child
+
+    def profile(self) -> Sequence[OperationTime]:
+        """Return what the whole took, and each operation if the driver prints that.
+
+        It does where the environment has VIV_VX_DEBUG_LEVEL=1, by numbers and kinds of its own; the
+        whole then includes the printing. The operations' times stand one after the
+        other, as only their lengths are known.
+        """
+        child, self._child = self._child, None
+        if child is None or self._is_running:
+            self._child = child
+            return ()
+        try:
+            answer = child.ask(messages.TIME, answer=messages.TIMES)
+        except VsiError:  # the run ended well all the same; the next one starts a process
+            return ()
+        self._child = child
+        return [OperationTime(name, engine, took, self._source, begin) for name, engine, took, begin in pickle.loads(answer)]
 
     def close(self) -> None:
         child, self._child, self._is_closed = self._child, None, True

@@ -41,6 +41,7 @@ enum {
 
     VX_CONTEXT_VERSION = 0x80101,           /* 2 bytes: major above minor */
     VX_CONTEXT_IMPLEMENTATION = 0x80105,    /* text */
+    VX_GRAPH_PERFORMANCE = 0x80202,         /* a vx_perf_t */
     VX_KERNEL_PARAMETERS = 0x80400,         /* their number */
     VX_PARAMETER_DIRECTION = 0x80501,
     VX_PARAMETER_TYPE = 0x80502,
@@ -58,7 +59,9 @@ enum {
     VX_QUANT_DYNAMIC_FIXED_POINT = 1,
     VX_QUANT_AFFINE_SCALE = 2,
 
-    VX_MEMORY_TYPE_HOST = 0xE001
+    VX_MEMORY_TYPE_HOST = 0xE001,
+
+    VX_DIRECTIVE_ENABLE_PERFORMANCE = 0x3003
 };
 
 /* Sizes are listed innermost first. Drivers that were built for addresses of 40 bits take them as 8
@@ -88,6 +91,19 @@ typedef struct {
     uint32_t evis2;
     uint32_t cores;
 } vx_hardware_caps_params_t;
+
+/* What a driver measured of the runs of a graph, in nanoseconds; `beg` and `end` on a clock of its
+ * own. */
+typedef struct {
+    uint64_t tmp;               /* the last run */
+    uint64_t beg;
+    uint64_t end;
+    uint64_t sum;
+    uint64_t avg;
+    uint64_t min;
+    uint64_t num;               /* of runs */
+    uint64_t max;
+} vx_perf_t;
 
 _Static_assert(offsetof(vx_tensor_create_params_t, quant_data) == 24, "sizes, types and quantization lie there");
 _Static_assert(sizeof(vx_tensor_create_params_t) == 72, "the size that drivers are told");
@@ -125,7 +141,9 @@ _Static_assert(sizeof(vx_tensor_create_params_t) == 72, "the size that drivers a
 /* Those that not every driver has. */
 #define OPENVX_OPTIONAL_FUNCTIONS(F)                                                                             \
     F(vx_status, vxQueryHardwareCaps, (vx_context, const vx_hardware_caps_params_t *, size_t))                   \
-    F(vx_status, vxInvalidateHandleVSI, (vx_reference))
+    F(vx_status, vxInvalidateHandleVSI, (vx_reference))                                                          \
+    F(vx_status, vxDirective, (vx_reference, vx_enum))                                                           \
+    F(vx_status, vxQueryGraph, (vx_graph, vx_enum, void *, size_t))
 
 typedef struct {
 #define FIELD(type, name, parameters) type(*name) parameters;

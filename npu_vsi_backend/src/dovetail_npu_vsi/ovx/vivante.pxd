@@ -25,6 +25,7 @@ cdef extern from "openvx.h" nogil:
     vx_enum VX_TENSOR_NUMBER_OF_DIMS, VX_TENSOR_DIMS, VX_TENSOR_DATA_TYPE, VX_TENSOR_FIXED_POINT_POSITION
     vx_enum VX_TENSOR_QUANT_FORMAT, VX_TENSOR_ZERO_POINT, VX_TENSOR_SCALE
     vx_enum VX_QUANT_NONE, VX_QUANT_DYNAMIC_FIXED_POINT, VX_QUANT_AFFINE_SCALE, VX_MEMORY_TYPE_HOST
+    vx_enum VX_GRAPH_PERFORMANCE, VX_DIRECTIVE_ENABLE_PERFORMANCE
 
     ctypedef struct openvx_affine:
         float scale
@@ -46,6 +47,9 @@ cdef extern from "openvx.h" nogil:
 
     ctypedef struct vx_hardware_caps_params_t:
         uint32_t customer
+
+    ctypedef struct vx_perf_t:
+        uint64_t tmp, beg, end, num
 
     ctypedef struct openvx:
         vx_context (*vxCreateContext)() noexcept nogil
@@ -77,6 +81,8 @@ cdef extern from "openvx.h" nogil:
         vx_status (*vxWaitGraph)(vx_graph) noexcept nogil
         vx_status (*vxQueryHardwareCaps)(vx_context, const vx_hardware_caps_params_t *, size_t) noexcept nogil
         vx_status (*vxInvalidateHandleVSI)(vx_reference) noexcept nogil
+        vx_status (*vxDirective)(vx_reference, vx_enum) noexcept nogil
+        vx_status (*vxQueryGraph)(vx_graph, vx_enum, void *, size_t) noexcept nogil
 
     const char *openvx_status_name(vx_status)
 
