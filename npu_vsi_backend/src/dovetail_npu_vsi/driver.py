@@ -9,9 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .chips import Chip
-from .program import Operation, Program
+
+if TYPE_CHECKING:  # the child processes of a driver need no NumPy, and start in half the time
+    from .program import Operation, Program
 
 Report = Callable[[float, str], None]
 """Told how far compiling is: a fraction, and what is done; what it raises ends compiling."""
@@ -126,8 +129,13 @@ class IDriver(ABC):
     name: str
 
     @abstractmethod
-    def probe(self) -> Probe:
-        """Say whether programs can be compiled and run, without opening the device where it can."""
+    def probe(self, chip: Chip | None = None) -> Probe:
+        """Say whether programs can be compiled and run, without opening the device where it can.
+
+        Args:
+            chip: What they are for, where that is known: what is started to find out may then serve
+                the first of them.
+        """
 
     def refusal(self, operation: Operation, program: Program, chip: Chip) -> str:
         """(optional) Say in words what the compiler cannot do of an operation. Default: nothing."""

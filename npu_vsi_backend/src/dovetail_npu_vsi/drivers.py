@@ -23,7 +23,7 @@ class VsiContext(IBackendContext):
 
     def __init__(self, chip: Chip, options: VsiNpuOptions) -> None:
         self.driver = driver_of(options)
-        probe = self.driver.probe()
+        probe = self.driver.probe(chip)
         if probe.state != "ready":
             raise BackendUnavailableError(
                 probe.problem,

@@ -35,7 +35,7 @@ class ModelDriver(IDriver):
     def __init__(self, bytes_per_cycle: float = 0.0) -> None:
         self.bytes_per_cycle = bytes_per_cycle
 
-    def probe(self) -> Probe:
+    def probe(self, chip: Chip | None = None) -> Probe:
         return Probe("ready", versions={"model": VERSION})
 
     def compile(self, program: Program, chip: Chip, report: Report) -> bytes:

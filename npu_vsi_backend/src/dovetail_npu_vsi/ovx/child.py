@@ -7,19 +7,13 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
 from ..errors import VsiError
 from . import messages, printed
 from .binary import Head
-from .compiling import compiled
 from .places import Places
 
 if TYPE_CHECKING:
     from .executable import Binary, Device
-
-_ALIGNMENT = 64
 
 
 def main() -> None:
@@ -46,7 +40,7 @@ class _Child:
         self._replies = replies
         self._device: Device | None = None
         self._binary: Binary | None = None
-        self._arrays: list[npt.NDArray[np.uint8]] = []
+        self._operands: list[memoryview] = []
         self._printed_before = 0
 
     def answer(self, kind: bytes, content: bytes) -> None:
@@ -62,6 +56,7 @@ class _Child:
             self._time()
 
     def close(self) -> None:
+        self._operands = []
         if self._binary is not None:
             self._binary.close()
         self._binary = self._device = None
@@ -87,6 +82,7 @@ class _Child:
         self._send(messages.PROBED, pickle.dumps((device.target, versions)))
 
     def _compile(self, places: Places, program: Any, chip: Any) -> None:
+        from .compiling import compiled
         from .library import open_openvx, open_ovxlib
 
         open_openvx(places.openvxes)
@@ -104,8 +100,7 @@ class _Child:
         if device.target:
             Head.of(content).must_fit(device.target)
         self._binary = Binary(device, content, True)
-        self._arrays = [_aligned(nbytes) for nbytes in self._binary.sizes]
-        self._binary.bind([array.ctypes.data for array in self._arrays])
+        self._operands = self._binary.memories()
         self._send(messages.OPERANDS, pickle.dumps(self._binary.operands))
 
     def _run(self, content: bytes) -> None:
@@ -113,12 +108,12 @@ class _Child:
             raise VsiError("a run was asked for before a binary was loaded")
         at = 0
         results = []
-        for array, (is_output, *_) in zip(self._arrays, self._binary.operands, strict=True):
+        for memory, (is_output, *_) in zip(self._operands, self._binary.operands, strict=True):
             if is_output:
-                results.append(array.data)
+                results.append(memory)
             else:
-                array[...] = np.frombuffer(content, np.uint8, array.size, at)
-                at += array.size
+                memory[:] = memoryview(content)[at : at + len(memory)]
+                at += len(memory)
         self._printed_before = printed.length()
         self._binary.submit()
         self._binary.wait()
@@ -135,13 +130,6 @@ class _Child:
                 times.append((name, engine, part, begin))
                 begin += part
         self._send(messages.TIMES, pickle.dumps(times))
-
-
-def _aligned(nbytes: int) -> npt.NDArray[np.uint8]:
-    """Return memory that tensors can be laid in."""
-    room = np.zeros(nbytes + _ALIGNMENT, np.uint8)
-    begin = -room.ctypes.data % _ALIGNMENT
-    return room[begin : begin + nbytes]
 
 
 if __name__ == "__main__":

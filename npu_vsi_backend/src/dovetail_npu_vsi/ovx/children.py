@@ -64,6 +64,11 @@ class Child:
             self._printed.close()
             raise VsiError(f"{what}: no child process can be started: {error}") from error
 
+    def turn_to(self, what: str, seconds: float) -> bool:
+        """Have it do something else from now on, by its name for errors; false if it has ended."""
+        self.what, self._seconds = what, seconds
+        return not self._printed.closed and self._process.poll() is None
+
     def ask(
         self,
         kind: bytes,

@@ -13,7 +13,9 @@ import errno
 import os
 import pickle
 import threading
+from collections.abc import Mapping
 from typing import Any
+from weakref import finalize
 
 from dovetail.ground.errors import ErrorCode
 
@@ -66,21 +68,26 @@ class OvxDriver(IDriver):
         self._ready: Probe | None = None
         self._device: Any = None
         self._opening = threading.Lock()
+        self._spare: list[tuple[Mapping[str, str], Child]] = []
+        finalize(self, _close_all, self._spare)
 
-    def probe(self) -> Probe:
+    def probe(self, chip: Chip | None = None) -> Probe:
         """Say whether programs can be compiled and run.
 
         A board's device is looked for first, by its file. If it is there, or an SDK's simulator
         takes its place, the libraries are opened in a child process. Once ready, it stays so.
+
+        That child process of a simulator is kept for the first binary that is loaded, if that is
+        for this chip and the environment is the same then: most of what a load takes is its start.
         """
         if self._ready is not None:
             return self._ready
         if self.places.is_simulator:
-            return self._probe_child()
+            return self._probe_child(CHIPS[0] if chip is None else chip)
         state, problem = self._state_of_device()
         if state != "ready":
             return Probe(state, problem, chip_of_board(self.places))
-        return self._probe_child()
+        return self._probe_child(CHIPS[0])
 
     def compile(self, program: Program, chip: Chip, report: Report) -> bytes:
         report(0.0, "starting the vendor's compiler")
@@ -106,7 +113,7 @@ class OvxDriver(IDriver):
         if self.places.sdk:
 
             def start() -> Child:
-                return Child("running a binary", self.places.environment(chip), self._run_seconds)
+                return self._child_that_runs(chip)
 
             return RemoteExecutable(start, self.places, binary)
         device = self._opened()
@@ -117,6 +124,19 @@ class OvxDriver(IDriver):
     def refusal(self, operation: Operation, program: Program, chip: Chip) -> str:
         """Say in words what ovxlib cannot do of an operation; empty if it can do it."""
         return nodes.refusal(operation, program, chip)
+
+    def _child_that_runs(self, chip: Chip) -> Child:
+        """Return a child process for a binary: the one that the probe left, else a new one."""
+        what, environment = "running a binary", self.places.environment(chip)
+        while self._spare:
+            try:
+                kept, child = self._spare.pop()
+            except IndexError:  # another thread took it
+                break
+            if kept == environment and child.turn_to(what, self._run_seconds):
+                return child
+            child.kill()
+        return Child(what, environment, self._run_seconds)
 
     def _opened(self) -> Any:
         """Return the device of this process, opened when it is first asked for."""
@@ -143,13 +163,17 @@ class OvxDriver(IDriver):
             return "absent", f"{path} cannot be opened: {error.strerror}"
         return "ready", ""
 
-    def _probe_child(self) -> Probe:
+    def _probe_child(self, chip: Chip) -> Probe:
         """Ask the libraries, in a process of their own."""
         known = None if self.places.is_simulator else chip_of_board(self.places)
         try:
-            child = Child("looking for the NPU", self.places.environment(CHIPS[0]), _PROBE_SECONDS)
+            environment = self.places.environment(chip)
+            child = Child("looking for the NPU", environment, _PROBE_SECONDS)
             answer = child.ask(messages.PROBE, pickle.dumps((self.places,)), answer=messages.PROBED)
-            child.close()
+            if self.places.is_simulator:
+                self._spare.append((environment, child))
+            else:
+                child.close()
         except VsiError as error:
             state = "driver_missing" if error.code is ErrorCode.BACKEND_UNAVAILABLE else "absent"
             hint = f"; {error.hint}" if error.hint else ""
@@ -158,3 +182,8 @@ class OvxDriver(IDriver):
         # A simulator is each chip in turn.
         self._ready = Probe("ready", "", None if self.places.is_simulator else target or known, versions)
         return self._ready
+
+
+def _close_all(spare: list[tuple[Mapping[str, str], Child]]) -> None:
+    while spare:
+        spare.pop()[1].close()

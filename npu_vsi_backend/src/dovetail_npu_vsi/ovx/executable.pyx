@@ -1,5 +1,7 @@
 """The device, and binaries on it. One thread at a time for each executable."""
 
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stddef cimport size_t
 from libc.stdint cimport int8_t, int32_t, uint8_t, uint16_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
@@ -241,7 +243,8 @@ cdef class Binary:
         if posix_memalign(&memory, ALIGNMENT, (part.size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT) != 0:
             raise MemoryError()
         part.own = <uint8_t *>memory
-        part.bound = part.own
+        part.bound, part.is_direct = part.own, True
+        memset(memory, 0, part.size)
         described.num_of_dims, described.sizes, described.data_format = rank, sizes, kind
         if scale is not None:
             described.quant_format = VX_QUANT_AFFINE_SCALE
@@ -265,10 +268,14 @@ cdef class Binary:
             )
         return 0
 
-    @property
-    def sizes(self):
-        """Bytes of each operand."""
-        return [self.parts[i].size for i in range(self.n_parts)]
+    def memories(self):
+        """Return the memory of each operand, as bytes: the tensors lie in it until something is bound.
+
+        It must not be touched once the binary is closed.
+        """
+        return [
+            PyMemoryView_FromMemory(<char *>self.parts[i].own, self.parts[i].size, PyBUF_WRITE) for i in range(self.n_parts)
+        ]
 
     # -- running -----------------------------------------------------------------------------------
 

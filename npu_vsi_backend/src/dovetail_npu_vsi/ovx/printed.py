@@ -7,7 +7,6 @@ the whole alone.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import re
 import stat
@@ -28,6 +27,8 @@ def length() -> int:
 
 def text(begin: int) -> str:
     """Return what was printed from this byte on."""
+    import ctypes  # where nobody profiles, the child process starts without it
+
     ctypes.CDLL(None).fflush(None)  # what the libraries printed may still be theirs
     size = min(length() - begin, _LONGEST)
     return os.pread(2, size, begin).decode("utf-8", "replace") if size > 0 else ""
