@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -18,15 +19,25 @@ def digest(program: Program) -> str:
     return made.hexdigest()
 
 
+_PLAIN = frozenset((bool, int, float, str, type(None)))
+"""Types whose values, and tuples of which, no other value is printed like."""
+
+
 def _add(made: Any, value: Any) -> None:
     """Add a value, its type first, so that none can stand for another."""
     made.update(f"{type(value).__name__}(".encode())
-    if is_dataclass(value):
+    kinds = set(map(type, value)) if type(value) is tuple else {type(value)}
+    if kinds == {float} and type(value) is tuple:
+        made.update(f"{len(value)} doubles:".encode())  # as bytes: weights have thousands of scales
+        made.update(array("d", value))
+    elif kinds <= _PLAIN:
+        made.update(repr(value).encode())
+    elif is_dataclass(value):
         for one in fields(value):
             made.update(one.name.encode())
             _add(made, getattr(value, one.name))
     elif isinstance(value, np.ndarray):
-        made.update(f"{value.dtype}{value.shape}".encode())
+        made.update(f"{value.dtype.str}{value.shape}:".encode())
         made.update(np.ascontiguousarray(value).data)
     elif isinstance(value, tuple):
         for part in value:
