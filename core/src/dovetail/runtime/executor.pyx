@@ -47,6 +47,11 @@ def _adopt_main_thread():
 os.register_at_fork(after_in_child=_adopt_main_thread)
 
 
+cdef enum:
+    BRIEF = 100000      # nanoseconds: about what another thread costs the one that hands a run over
+    TURN = 5000000      # nanoseconds: the longest that brief runs keep an event loop; Python's threads have as long
+
+
 cdef object seconds_left(int64_t deadline):
     """Return what making a plan left of a run's time.
 
@@ -66,12 +71,15 @@ cdef class NetworkRunner:
         _plan: The plan of the latest run.
         _by_shapes: The planned sizes, `Plan.key` to plan. Never changed, only replaced: no lock is
             needed to look them up.
+        _is_timed: Whether plans note how long their runs take, for `_is_brief`.
     """
 
     cdef public Plan _plan
     cdef public dict _by_shapes
     cdef int64_t _changes
     cdef public object _profile
+    cdef public bint _is_timed
+    cdef int64_t _turned        # when a brief run last let the event loop turn
     cdef public bint _closed
     cdef readonly Py_ssize_t _active
     cdef unsigned long *_callers    # threads that are inside a call, as many as are active
@@ -188,6 +196,29 @@ cdef class NetworkRunner:
         if timeout is not None:
             timeout = seconds_left(deadline)
         return self._run_context(plan, context, timeout)
+
+    def _is_brief(self, feeds):
+        """Tell whether to hand a run of these arrays to another thread takes longer than the run.
+
+        Only of what needs nothing but the CPU: no plan to be made, no copies of arrays, no device,
+        no lock.
+        """
+        cdef Plan plan = self._plan
+        if plan is None or self._profile is not None or type(feeds) is not dict:
+            return False
+        if not plan.inputs.fit(<dict>feeds):
+            plan = self._planned(plan.inputs, <dict>feeds)
+            if plan is None or not plan.inputs.fit(<dict>feeds):
+                return False
+        return plan.lasts < BRIEF and not plan.on_device and not plan.serial_locks
+
+    def _is_turn_due(self):
+        """Tell whether to let the event loop turn before a brief run, and note that it did."""
+        cdef int64_t now = now_ns()
+        cdef bint is_due = now - self._turned > TURN
+        if is_due:
+            self._turned = now
+        return is_due
 
     cdef Plan _planned(self, Ports inputs, dict given):
         """Return the plan for arrays of such shapes, if there is one."""
@@ -350,7 +381,9 @@ cdef class NetworkRunner:
             deadline = self._deadline(timeout)
         if context.exception is not None:
             context.exception = None
-        if plain:
+        if plain and self._is_timed:
+            status = self._execute_timed(plan, context, deadline, on_main)
+        elif plain:
             with nogil:
                 status = context.run(deadline, on_main)
         else:
@@ -358,6 +391,17 @@ cdef class NetworkRunner:
         if status != DOVETAIL_OK:
             self._raise(plan, context, status)
         return 0
+
+    cdef int _execute_timed(self, Plan plan, Context context, int64_t deadline, bint on_main) except? -1000:
+        """The same, noting how long it takes; to wait for the GIL afterwards is no part of it."""
+        cdef int64_t took
+        cdef int status
+        with nogil:
+            took = now_ns()
+            status = context.run(deadline, on_main)
+            took = now_ns() - took
+        plan.note_time(took)
+        return status
 
     cdef int _execute_guarded(self, Plan plan, Context context, int64_t deadline, bint on_main) except? -1000:
         """The same for plans with queues or locks, and under a profile."""

@@ -135,6 +135,9 @@ cdef extern from "run.h" nogil:
 
 cdef int64_t now_ns() noexcept nogil
 
+cdef enum:
+    LONGEST_NOTED = 1000000     # nanoseconds: a run that was interrupted says little of the next one
+
 
 cdef class ThreadPool:
     cdef dvt_pool *pool
@@ -169,6 +172,11 @@ cdef class Plan:
     cdef size_t shared_bytes
     cdef size_t shared_alignment
     cdef readonly int64_t used  # when a run last changed to this plan or away from it, by the network's count
+    cdef readonly int64_t lasts # nanoseconds that a run takes of late, as far as runs were timed
+
+    cdef inline void note_time(self, int64_t took) noexcept:
+        """Take the time of a run into account: an eighth of it."""
+        self.lasts += ((took if took < LONGEST_NOTED else LONGEST_NOTED) - self.lasts) >> 3
 
     cdef inline Context acquire(self):
         cdef Context context = self.spare

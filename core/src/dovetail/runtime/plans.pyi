@@ -25,6 +25,7 @@ class Plan:
     queues: list[tuple[Queues, int]]
     constants: list[Array]
     used: int
+    lasts: int
     def __init__(
         self,
         *,

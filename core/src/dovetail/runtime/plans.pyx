@@ -170,6 +170,7 @@ cdef class Plan:
         self.workloads, self.queues, self.arenas, self.constants = workloads, queues, arenas, constants
         self.serial_locks, self.pool, self.threads = serial_locks, pool, threads
         self.idle, self.detached, self.bound, self.stuck = [], [], [], []
+        self.lasts = LONGEST_NOTED      # until runs say otherwise
         self.n_steps, self.n_queues = len(steps), len(queues)
         self.pid = getpid()
         self.spare_arenas = [] if spare_arenas is None else spare_arenas
