@@ -1,6 +1,7 @@
 """The example server, run as its page says and asked by many clients at once."""
 
 import asyncio
+import contextlib
 import importlib
 import io
 import itertools
@@ -8,13 +9,13 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import numpy as np
 import onnx
@@ -35,7 +36,7 @@ BACKENDS = ["CpuAcc", "CpuRef"]
 RANDOM = np.random.default_rng(11)
 
 
-@contextmanager
+@contextlib.contextmanager
 def serving(root, *arguments):
     """Run the server on a free port; yield its address. It must end well, and say nothing bad."""
     command = [sys.executable, str(root / "examples" / "server" / "run.py"), "--port", "0", *map(str, arguments)]
@@ -360,6 +361,46 @@ def test_what_is_beyond_the_server_s_means_is_told_to_come_back(root, digits):
         assert post(httpx, f"{address}/models/digits", packed(np.zeros((1, 1, 8, 8), np.float32))).status_code == 200
 
 
+@pytest.mark.parametrize("pause", [0.05, 60], ids=["drop by drop", "not at all"])
+def test_a_body_that_does_not_come_is_not_waited_for(root, digits, pause):
+    body = packed(np.zeros((1, 1, 8, 8), np.float32))
+    head = f"POST /models/digits/run HTTP/1.1\r\nHost: x\r\nContent-Type: {NPY}\r\nContent-Length: {len(body)}\r\n\r\n"
+    with serving(root, "--model", f"digits={digits}", "--body-seconds", 1) as address:
+        place = httpx.URL(address)
+        with socket.create_connection((place.host, place.port), timeout=20) as slow:
+            begin = time.monotonic()
+            slow.sendall(head.encode())
+            stop = threading.Event()
+
+            def dribble():
+                for byte in body[:-1]:
+                    if stop.wait(pause):
+                        return
+                    with contextlib.suppress(OSError):  # it was hung up on
+                        slow.sendall(bytes([byte]))
+
+            with ThreadPoolExecutor(1) as other:
+                other.submit(dribble)
+                try:
+                    assert post(httpx, f"{address}/models/digits", body).status_code == 200  # nobody else waits
+                    answer = b"".join(iter(lambda: received(slow), b""))  # to the end: the server hangs up
+                finally:
+                    stop.set()
+            assert 0.9 < time.monotonic() - begin < 10
+        status, _, error = answer.partition(b"\r\n\r\n")
+        assert status.startswith(b"HTTP/1.1 408")
+        assert json.loads(error)["error"]["code"] == "TOO_SLOW"
+        assert "dovetail_requests_in_flight 0\n" in httpx.get(f"{address}/metrics").text
+
+
+def received(connection):
+    """Return what comes next, nothing at the end; a reset is an end, too."""
+    try:
+        return connection.recv(1 << 16)
+    except ConnectionResetError:
+        return b""
+
+
 @pytest.mark.slow
 def test_the_benchmark_compares_two_servers(root):
     pytest.importorskip("onnxruntime", reason="the benchmark compares with it; see [bench] in pyproject.toml")
@@ -367,6 +408,6 @@ def test_the_benchmark_compares_two_servers(root):
     command = [sys.executable, str(root / "benchmarks" / "serving.py"), *options]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    rows = re.findall(r"^(dovetail|onnxruntime|onnxruntime-default) +([\d.]+)", done.stdout, re.MULTILINE)
-    assert len(rows) == 6  # one of speed and one of memory each
+    rows = re.findall(r"^(dovetail|onnxruntime|onnxruntime-inline|onnxruntime-default) +([\d.]+)", done.stdout, re.MULTILINE)
+    assert len(rows) == 8  # one of speed and one of memory each
     assert all(float(number) > 0 for _, number in rows)

@@ -33,11 +33,13 @@ class Settings(NamedTuple):
         largest_body: Bytes of a request.
         most_waiting: Requests that are answered at once; further ones get 503.
         seconds: How long a run may take.
+        body_seconds: How long the body of a request may take to come; then it gets 408.
     """
 
     largest_body: int = 16 << 20
     most_waiting: int = 256
     seconds: float = 10.0
+    body_seconds: float = 30.0
 
 
 def create_app(files: Mapping[str, str], load: Callable[[str], Any], settings: Settings | None = None) -> FastAPI:
@@ -142,7 +144,7 @@ class _Server:
 
     async def _run(self, model: Model, request: Request) -> Response:
         largest = self._settings.largest_body
-        body = await body_of(request, largest)
+        body = await body_of(request, largest, self._settings.body_seconds)
         async with model.using() as loaded:
             kind = kind_of(request)
             if kind.startswith("image/") or (kind != NPY and len(body) > _DECODED_AT_ONCE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import math
@@ -22,21 +23,27 @@ _MOST_PIXELS = 50_000_000
 Arrays = dict[str, np.ndarray]
 
 
-async def body_of(request: Request, largest: int) -> bytes:
+async def body_of(request: Request, largest: int, seconds: float) -> bytes:
     """Read the body of a request.
 
     Raises:
         Problem: It has more than so many bytes; what it states is believed only if it is too much.
+            Or it was not there after so many seconds, however it came.
     """
     stated = request.headers.get("content-length", "")
     if stated.isdecimal() and int(stated) > largest:
         raise _too_large(largest)
     pieces, total = [], 0
-    async for piece in request.stream():
-        total += len(piece)
-        if total > largest:
-            raise _too_large(largest)
-        pieces.append(piece)
+    try:
+        async with asyncio.timeout(seconds):
+            async for piece in request.stream():
+                total += len(piece)
+                if total > largest:
+                    raise _too_large(largest)
+                pieces.append(piece)
+    except TimeoutError:
+        problem = f"after {seconds:g} s the body was not complete: {total} bytes had come"
+        raise Problem(408, "TOO_SLOW", problem, "send it sooner, or have --body-seconds raised") from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 

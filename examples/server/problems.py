@@ -16,6 +16,11 @@ _STATUS = {
     ErrorCode.BACKEND_UNAVAILABLE: 503,
 }
 
+_HEADERS = {
+    408: {"Connection": "close"},  # what is still to come is not waited for
+    503: {"Retry-After": "1"},
+}
+
 
 class Problem(Exception):
     """A request that the server itself refuses.
@@ -49,7 +54,7 @@ def answer(status: int, code: str, message: str, hint: str | None = None, **head
 def answer_of(error: Exception) -> JSONResponse:
     """Return an exception as an answer."""
     if isinstance(error, Problem):
-        headers = {"Retry-After": "1"} if error.status == 503 else {}
+        headers = _HEADERS.get(error.status, {})
         return answer(error.status, error.code, error.message, error.hint, **headers)
     if isinstance(error, DovetailError):
         return answer(status_of(error), str(error.code), error.message, error.hint)

@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--largest-body", type=int, default=16 << 20, metavar="BYTES", help="of a request; default 16 MiB")
     parser.add_argument("--most-waiting", type=int, default=256, metavar="N", help="requests at once; others get 503")
     parser.add_argument("--seconds", type=float, default=10.0, help="that a run may take")
+    parser.add_argument("--body-seconds", type=float, default=30.0, help="that a body may take to come; then it gets 408")
     given = parser.parse_args()
     files: dict[str, str] = {}
     for text in given.model:
@@ -33,8 +34,9 @@ def main() -> None:
             parser.error(f"--model {text!r}: expected NAME=FILE, each name once, of letters, digits, - and _")
         files[name] = path
     load = partial(dovetail.load, backends=given.backend, threads=given.threads)
-    settings = Settings(given.largest_body, given.most_waiting, given.seconds)
-    uvicorn.run(create_app(files, load, settings), host=given.host, port=given.port, access_log=False)
+    settings = Settings(given.largest_body, given.most_waiting, given.seconds, given.body_seconds)
+    # Without WebSockets, which nothing here answers and which take memory.
+    uvicorn.run(create_app(files, load, settings), host=given.host, port=given.port, access_log=False, ws="none")
 
 
 if __name__ == "__main__":
