@@ -5,13 +5,18 @@
 The application is `examples/server`, with the runtime as the only difference: one process each, on
 one port each. Clients keep their connection and send the next request once they have their answer;
 they are this process, so that a server pays for no client. Runtimes alternate in blocks of some
-seconds, in rotating order, and the ratio is taken within each round. Answers are compared first.
+seconds, in rotating order, and the ratio is taken within each round. A block during which other
+processes took CPU time is repeated, `--repeats` times at most; how many stayed disturbed is told at
+the end. Answers are compared first.
 
 `onnxruntime` has as many threads for a run as dovetail has (`--threads`), `onnxruntime-default` as
-many as it takes by itself. Both are called on as many threads at once as dovetail's `run_async`.
+many as it takes by itself. Both are called on as many threads at once as dovetail's `run_async`,
+which decides by itself where a run is carried out. `onnxruntime-inline` is called by the event
+loop's own thread, which is best for the smallest networks, and holds up all else for larger ones.
 "CPU" is what a request costs the server's process on all cores: on a machine that others use too,
-it says more than answers per second do. Memory is that of the whole process (VmRSS) after all
-rounds; most of it is Python and FastAPI, which `bare` shows: a server of no model.
+it says more than answers per second do. Behind a ratio stand its least and its largest of all
+rounds. Memory is that of the whole process (VmRSS) after all rounds; most of it is Python and
+FastAPI, which `bare` shows: a server of no model.
 """
 
 from __future__ import annotations
@@ -36,7 +41,7 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
-RUNTIMES = ("dovetail", "onnxruntime", "onnxruntime-default")
+RUNTIMES = ("dovetail", "onnxruntime", "onnxruntime-inline", "onnxruntime-default")
 NPY, NPZ = "application/x-npy", "application/x-npz"
 
 
@@ -54,36 +59,41 @@ class OnnxRuntimeNetwork:
     Args:
         path: Of the model.
         threads: For one run; 0 for its own default.
+        inline: Run on the event loop's thread.
     """
 
-    def __init__(self, path: str, threads: int) -> None:
+    def __init__(self, path: str, threads: int, inline: bool) -> None:
         import onnxruntime
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        self._pool = ThreadPoolExecutor(max(4, 2 * (os.cpu_count() or 1)))
+        self._pool = None if inline else ThreadPoolExecutor(max(4, 2 * (os.cpu_count() or 1)))
         self.inputs, self.outputs = (
             [Spec(one.name, tuple(one.shape), one.type) for one in ends]
             for ends in (self._session.get_inputs(), self._session.get_outputs())
         )
 
     async def run_async(self, feeds: dict[str, np.ndarray], timeout: float | None = None) -> dict[str, np.ndarray]:
-        """Run on a thread."""
+        """Run on a thread, or on this one."""
         names = [spec.name for spec in self.outputs]
-        found = await asyncio.get_running_loop().run_in_executor(self._pool, self._session.run, names, feeds)
+        if self._pool is None:
+            found = self._session.run(names, feeds)
+        else:
+            found = await asyncio.get_running_loop().run_in_executor(self._pool, self._session.run, names, feeds)
         return dict(zip(names, found, strict=True))
 
     def unload(self) -> None:
         """Let go of the session."""
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
         del self._session
 
 
 def loader(runtime: str, threads: int) -> Any:
     """Return what loads a model."""
     if runtime.startswith("onnxruntime"):
-        return partial(OnnxRuntimeNetwork, threads=0 if runtime.endswith("default") else threads)
+        return partial(OnnxRuntimeNetwork, threads=0 if runtime.endswith("default") else threads, inline="inline" in runtime)
     import dovetail
 
     return partial(dovetail.load, threads=threads)
@@ -96,7 +106,7 @@ def serve(runtime: str, models: list[str], threads: int) -> None:
     from app import create_app
 
     files = {str(number): path for number, path in enumerate(models)}
-    uvicorn.run(create_app(files, loader(runtime, threads)), port=0, access_log=False)
+    uvicorn.run(create_app(files, loader(runtime, threads)), port=0, access_log=False, ws="none")
 
 
 class Server(NamedTuple):
@@ -194,6 +204,38 @@ def block(client: Client, clients: int, seconds: float) -> tuple[float, list[flo
     return len(times) / (time.perf_counter() - begin), times, answers[0]
 
 
+class Block(NamedTuple):
+    """What some seconds of one server were.
+
+    Attributes:
+        rate: Answers a second.
+        times: Of each answer, in seconds.
+        cpu_seconds: Of the server, for one answer.
+        is_disturbed: Whether other processes took CPU time meanwhile.
+    """
+
+    rate: float
+    times: list[float]
+    cpu_seconds: float
+    is_disturbed: bool
+
+
+def quiet_block(server: Server, client: Client, given: argparse.Namespace) -> Block:
+    """Measure a server for some seconds, again where others took CPU time."""
+    from dovetail_sdk.tuning.interference import busy_now, is_disturbed  # not by the servers, whose memory is measured
+
+    for _ in range(given.repeats + 1):
+        begin, busy, before, own = time.perf_counter(), busy_now(), server.cpu_seconds, time.process_time()
+        rate, times, _ = block(client, given.clients, given.seconds)
+        taken, after = time.perf_counter() - begin, busy_now()
+        cost = server.cpu_seconds - before
+        others = 0.0 if busy is None or after is None else after - busy - cost - (time.process_time() - own)
+        found = Block(rate, times, cost / len(times), is_disturbed(others / taken, threads=2))
+        if not found.is_disturbed:
+            break
+    return found
+
+
 def request_for(path: str) -> bytes:
     """Return random inputs of a model; open sizes are 1."""
     import dovetail
@@ -227,27 +269,29 @@ def compare(servers: list[Server], number: int, path: str, given: argparse.Names
             scale = max(float(np.abs(wanted).max()), 1e-6)
             if not np.allclose(array, wanted, rtol=0, atol=given.tolerance * scale):
                 raise SystemExit(f"{path}: output {output!r} of {name} is not that of {servers[-1].runtime}")
-    rates: dict[str, list[float]] = {name: [] for name in clients}
-    times: dict[str, list[float]] = {name: [] for name in clients}
-    costs: dict[str, list[float]] = {name: [] for name in clients}
-    names = list(clients)
+    measured: dict[str, list[Block]] = {name: [] for name in clients}
     by_name = {server.runtime: server for server in servers}
+    names = list(clients)
     for turn in range(given.rounds):
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            before = by_name[name].cpu_seconds
-            rate, taken, _ = block(clients[name], given.clients, given.seconds)
-            rates[name].append(rate)
-            times[name] += taken
-            costs[name].append((by_name[name].cpu_seconds - before) / len(taken))
-    print(f"\n{Path(path).name}, {given.clients} clients, {len(body) / 1024:.0f} KiB a request\n")
-    print(f"{'runtime':20} {'answers/s':>10} {'dovetail /':>11} {'CPU':>8} {'/ dovetail':>11} {'median':>9} {'99 %':>9}")
+            measured[name].append(quiet_block(by_name[name], clients[name], given))
+    disturbed = sum(one.is_disturbed for blocks in measured.values() for one in blocks)
+    print(f"\n{Path(path).name}, {given.clients} clients, {len(body) / 1024:.0f} KiB a request", end="; ")
+    print(f"others took CPU time in {disturbed} of {given.rounds * len(names)} blocks\n")
+    print(f"{'runtime':20} {'answers/s':>10} {'dovetail /':>22} {'CPU':>8} {'/ dovetail':>22} {'median':>9} {'99 %':>9}")
     for name in names:
-        ratio = statistics.median(a / b for a, b in zip(rates["dovetail"], rates[name], strict=True))
-        cost = statistics.median(a / b for a, b in zip(costs[name], costs["dovetail"], strict=True))
-        cpu = statistics.median(costs[name]) * 1e3
-        median, late = np.quantile(times[name], [0.5, 0.99]) * 1e3
-        row = f"{name:20} {statistics.median(rates[name]):10.1f} {ratio:11.2f} {cpu:5.2f} ms {cost:11.2f}"
-        print(f"{row} {median:6.1f} ms {late:6.1f} ms")
+        pairs = list(zip(measured["dovetail"], measured[name], strict=True))
+        rates = spread([ours.rate / theirs.rate for ours, theirs in pairs])
+        costs = spread([theirs.cpu_seconds / ours.cpu_seconds for ours, theirs in pairs])
+        rate = statistics.median(one.rate for one in measured[name])
+        cpu = statistics.median(one.cpu_seconds for one in measured[name]) * 1e3
+        median, late = np.quantile([time for one in measured[name] for time in one.times], [0.5, 0.99]) * 1e3
+        print(f"{name:20} {rate:10.1f} {rates:>22} {cpu:5.2f} ms {costs:>22} {median:6.1f} ms {late:6.1f} ms")
+
+
+def spread(ratios: list[float]) -> str:
+    """Return the median, the least and the largest in words."""
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 
 def main() -> None:
@@ -257,6 +301,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a block")
+    parser.add_argument("--repeats", type=int, default=0, help="of a block during which other processes took CPU time")
     parser.add_argument("--threads", type=int, default=1, help="that one run uses")
     parser.add_argument("--tolerance", type=float, default=1e-3, help="between answers, relative to the largest value")
     parser.add_argument("--serve", choices=RUNTIMES, help=argparse.SUPPRESS)
