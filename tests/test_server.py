@@ -231,6 +231,12 @@ WRONG = {
     "an npy of negative sizes": (header("<f4", (-1, -4)) + bytes(16), NPY, 400, "NOT_READABLE"),
     "an npy of objects": (header("|O", (1,)) + b"cos\nsystem\n(S'true'\ntR.", NPY, 400, "NOT_READABLE"),
     "an npy cut short": (packed(np.zeros((1, 1, 8, 8), np.float32))[:-1], NPY, 400, "NOT_READABLE"),
+    "an npy that is all header": (
+        b"\x93NUMPY\2\0" + (1 << 19).to_bytes(4, "little") + b" " * (1 << 19),
+        NPY,
+        400,
+        "NOT_READABLE",
+    ),
     "an npz that unpacks to much": (bomb(), NPZ, 413, "TOO_LARGE"),
     "an npz that is none": (b"PK\x03\x04", NPZ, 400, "NOT_READABLE"),
     "too deep JSON": ('{"inputs": {"image": ' + "[" * 200_000, "application/json", 400, "NOT_READABLE"),
