@@ -69,6 +69,7 @@ FOR_THE_SDK = (
     "dovetail.discovery.reasons",
     "dovetail.discovery.registry",
     "dovetail.discovery.verdicts",
+    "dovetail.ground.cell_widths",
     "dovetail.ground.close_names",
     "dovetail.ground.text_tables",
     "dovetail.layers.kind_words",

@@ -6,6 +6,7 @@ import io
 import random
 
 import pytest
+from rich.cells import cell_len
 
 from dovetail_sdk.fitting import Column, fitted, fitted_table, shortened
 from dovetail_sdk.rendering import console
@@ -57,6 +58,20 @@ def test_rows_stay_in_one_line_each(width: int) -> None:
     for number, cells in enumerate(rows):
         assert cells[0].endswith(f"/{number}")
         assert "1.25 ms" in " ".join(cells), "numbers are never cut"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_wide_characters_stay_in_one_line_too(width: int) -> None:
+    luck = random.Random(width)
+    pieces = ["猫", "한", "層/", "a", "e\u0301", "👍🏽", "\u200b"]  # the last is written as an escape
+    words = [row("".join(luck.choices(pieces, k=luck.randrange(90))) + f"/{n}", note="畫" * n) for n in range(20)]
+    lines = lines_of(words, width)
+    assert max(map(cell_len, lines)) <= width
+    rows = [line for line in lines if "1.25 ms" in line]
+    assert len(rows) == len(words) == len(lines) - lines.count("") - 2
+    assert {cell_len(line.partition(" ms")[0]) for line in rows if "畫" not in line} == {
+        cell_len(line.partition(" ms")[0]) for line in rows
+    }
 
 
 @pytest.mark.parametrize(

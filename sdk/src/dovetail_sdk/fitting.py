@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dovetail.ground.foreign_text import printable
+
 from .rendering import room, shortened, table
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ def fitted(
     """Return the columns that there is room for, and the cells of each row."""
     chosen = [column for column in columns if any(row[column.heading] for row in rows) or column.least is not None]
     while True:
-        widths = {c.heading: max([len(c.heading), *(len(row[c.heading]) for row in rows)]) for c in chosen}
+        widths = {c.heading: max([len(c.heading), *(_width_of(row[c.heading]) for row in rows)]) for c in chosen}
         space = width - _EDGES - _GAP * (len(chosen) - 1)
         leaving = [column for column in chosen if column.leaves is not None]
         if _shorten(widths, space, {c.heading: c.least for c in chosen if c.least is not None}) or not leaving:
@@ -70,7 +72,14 @@ def fitted(
 
 
 def _within(cell: str | Text, width: int) -> str | Text:
-    return cell if len(cell) <= width else shortened(str(cell), width)
+    return cell if _width_of(cell) <= width else shortened(printable(str(cell)), width)
+
+
+def _width_of(cell: str | Text) -> int:
+    """Return the columns that a cell takes as `rendering.table` shows it."""
+    from rich.cells import cell_len
+
+    return cell_len(printable(cell) if isinstance(cell, str) else cell.plain)
 
 
 def _shorten(widths: dict[str, int], room: int, least: Mapping[str, int]) -> bool:

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 import click
 
+from dovetail.ground.cell_widths import cell_width, first_cells, last_cells
 from dovetail.ground.foreign_text import printable
 from dovetail.ground.units import bytes_text as bytes_text
 from dovetail.ground.units import count_text as count_text
@@ -94,24 +95,19 @@ def shortened(text: str, width: int) -> str:
     Of names that converters joined by semicolons, that of the last operator of a fused layer stays,
     which they put first.
     """
-    from rich.cells import cell_len
-
+    if cell_width(text) <= width:
+        return text
     first, fused, _ = text.partition(";")
-    if fused and width > NARROWEST and cell_len(text) > width:
+    if fused and width > NARROWEST:
         return f"{shortened(first, width - 4)};..."
-    return cut(text[::-1], width)[::-1]
+    return f"...{last_cells(text, width - 3)}" if width >= 3 else "..."[: max(width, 0)]
 
 
 def cut(text: str, width: int) -> str:
     """Leave out the end of a text that has no room."""
-    from rich.cells import cell_len
-
-    if cell_len(text) <= width:
+    if cell_width(text) <= width:
         return text
-    kept = text[:width]
-    while kept and cell_len(kept) > width - 3:
-        kept = kept[:-1]
-    return f"{kept}..."[:width] if width >= 3 else "..."[:width]
+    return f"{first_cells(text, width - 3)}..." if width >= 3 else "..."[: max(width, 0)]
 
 
 def table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ground.cell_widths import cell_width, first_cells, last_cells, padded
 from ..ground.foreign_text import printable
 from ..ground.units import bytes_text, count_text
 from .graph import Graph
@@ -15,11 +16,11 @@ _FIRST, _LAST = 30, 15
 _ENDS = 10
 """Inputs, outputs and states that are shown of more, of each."""
 _NAME, _KIND, _OUTPUT = 28, 22, 28
-"""Characters of the widest cells: with two numbers of 7 and the gaps they make 100 columns."""
+"""Columns of the widest cells: with two numbers of 7 and the gaps they make 100 columns."""
 _LONGEST_NAME = 64
-"""Characters of the network's."""
+"""Columns of the network's."""
 _END, _TENSOR = 56, 32
-"""Characters of the widest cells of ends, which callers have to name."""
+"""Columns of the widest cells of ends, which callers have to name."""
 _MOST_SYMBOLS = 5
 
 
@@ -41,7 +42,7 @@ def table_of(graph: Graph) -> str:
 def shortened(text: str, most: int) -> str:
     """Return text for a cell: printable, and of what is too long the end, which tells more."""
     text = printable(text[-4 * most :])
-    return text if len(text) <= most else f"...{text[3 - most :]}"
+    return text if cell_width(text) <= most else f"...{last_cells(text, most - 3)}"
 
 
 def end_lines(ends: Sequence[tuple[str, Sequence[TensorSummary]]]) -> list[str]:
@@ -61,7 +62,7 @@ def _tensor(one: TensorSummary) -> str:
 
 def _cut(text: str, most: int) -> str:
     text = printable(text[: 4 * most])
-    return text if len(text) <= most else f"{text[: most - 3]}..."
+    return text if cell_width(text) <= most else f"{first_cells(text, most - 3)}..."
 
 
 def _layer_lines(layers: Sequence[LayerSummary]) -> list[str]:
@@ -89,9 +90,9 @@ def _described(info: TensorInfo) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]], sides: str) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(cell_width, column)) for column in zip(*rows, strict=True)]
     return [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
+        "  ".join(padded(cell, width, right=side == ">") for cell, side, width in zip(row, sides, widths, strict=True)).rstrip()
         for row in rows
     ]
 
@@ -108,4 +109,4 @@ def _total(found: NetworkSummary) -> str:
     more = ["..."] if len(symbols) > _MOST_SYMBOLS else []
     where = f" for {', '.join([*symbols[:_MOST_SYMBOLS], *more])}" if symbols and found.macs else ""
     total = f"{', '.join(parts)}"
-    return total + where if len(total + where) <= 100 else f"{total}\n{where.strip()}"
+    return total + where if cell_width(total + where) <= 100 else f"{total}\n{where.strip()}"

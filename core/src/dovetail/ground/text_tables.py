@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 
+from .cell_widths import cell_width, last_cells, padded
 from .foreign_text import printable
 
 UNLIMITED = 1 << 30
@@ -30,7 +31,7 @@ def terminal_width() -> int:
 
 def shortened(text: str, width: int) -> str:
     """Return the end of a text that is too wide: names of one model differ there."""
-    return text if len(text) <= width else f"...{text[len(text) - max(width - 3, 1) :]}"
+    return text if cell_width(text) <= width else f"...{last_cells(text, max(width - 3, 1))}"
 
 
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
@@ -42,7 +43,7 @@ def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     line = ""
     for word in re.findall(r"\s*\S+", printable(text)):
         room = width - (indent if lines else 0)
-        if line and len(line) + len(word.rstrip()) > room:
+        if line and cell_width(line) + cell_width(word.rstrip()) > room:
             lines.append(line)
             line = word.lstrip()
         else:
@@ -69,7 +70,7 @@ def text_table(
         notes: Lines below each row, indented.
     """
     rows = [tuple(map(printable, row)) for row in rows]
-    widths = _fitted([max(len(row[column]) for row in rows) for column in range(len(rows[0]))], width, wrap)
+    widths = _fitted([max(cell_width(row[column]) for row in rows) for column in range(len(rows[0]))], width, wrap)
     lines = []
     for number, row in enumerate(rows):
         cells = [
@@ -79,8 +80,7 @@ def text_table(
         for level in range(max(map(len, cells))):
             texts = [cell[level] if level < len(cell) else "" for cell in cells]
             placed = [
-                text.rjust(room) if column in right else text.ljust(room)
-                for column, (text, room) in enumerate(zip(texts, widths, strict=True))
+                padded(text, room, right=column in right) for column, (text, room) in enumerate(zip(texts, widths, strict=True))
             ]
             lines.append(_GAP.join(placed).rstrip())
         for note in notes[number] if number < len(notes) else ():
@@ -90,7 +90,7 @@ def text_table(
 
 def table_width(rows: Sequence[Sequence[str]]) -> int:
     """Return the columns that a table takes if nothing is shortened."""
-    return sum(max(map(len, column)) for column in zip(*rows, strict=True)) + len(_GAP) * (len(rows[0]) - 1)
+    return sum(max(map(cell_width, column)) for column in zip(*rows, strict=True)) + len(_GAP) * (len(rows[0]) - 1)
 
 
 def _fitted(widths: list[int], width: int, wrap: Sequence[int]) -> list[int]:

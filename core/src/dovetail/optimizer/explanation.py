@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
+from ..ground.cell_widths import cell_width, padded
 from ..ground.text_tables import shortened, table_width, terminal_width, text_table, wrapped
 from ..ground.units import count_text
 from .candidate import Absent
@@ -168,8 +169,8 @@ def _fallbacks(placement: Explained) -> str:
 def _aligned(steps: Sequence[tuple[str, str]]) -> list[str]:
     """Return the steps of a layer as lines, their words below one another."""
     names = [shortened(short_name(name), _NARROW) for name, _ in steps]
-    width = max(map(len, names), default=0)
-    return [f"{name.ljust(width)}  {words}" for name, (_, words) in zip(names, steps, strict=True)]
+    width = max(map(cell_width, names), default=0)
+    return [f"{padded(name, width)}  {words}" for name, (_, words) in zip(names, steps, strict=True)]
 
 
 def _wrapped(text: str, width: int) -> str:

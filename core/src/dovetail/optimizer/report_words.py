@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from .reports import ConstantsReport, LeftReport
 
 _MAX_NAME = 48
-"""Characters of a name in a table."""
+"""Columns of a name in a table."""
 _MAX_LISTED = 4
 """Layers that are named one by one."""
 MAX_NAMED = 8
@@ -44,7 +44,9 @@ def short_name(name: str) -> str:
     Of names that converters joined by semicolons, that of the last operator of a fused layer, which
     they put first.
     """
-    if len(name) <= _MAX_NAME:
+    from ..ground.cell_widths import cell_width, last_cells
+
+    if cell_width(name) <= _MAX_NAME:
         return name
     first, joined, last = name.partition(" ... ")
     if joined:
@@ -52,7 +54,7 @@ def short_name(name: str) -> str:
     first, fused, _ = name.partition(";")
     end = ";..." if fused else ""
     room = _MAX_NAME - len(end)
-    return f"{first if len(first) <= room else f'...{first[3 - room :]}'}{end}"
+    return f"{first if cell_width(first) <= room else f'...{last_cells(first, room - 3)}'}{end}"
 
 
 def place_name(backend: str | None, device: int | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ..graph.network_table import end_lines, shortened
 from ..graph.summary import TensorSummary
+from ..ground.cell_widths import cell_width, first_cells
 from ..ground.errors import DovetailError, ErrorCode
 from ..ground.units import bytes_text
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .steps import PlannedMemory
 
 _LONGEST_NAME = 64
-"""Characters of the network's."""
+"""Columns of the network's."""
 _COLUMNS = 100
 
 
@@ -60,7 +61,7 @@ def text_of(network: _Loaded, state: str) -> str:
         lines.append(f"memory: {bytes_text(memory.peak_bytes)} for each run at a time, {kept}")
     if told:
         lines.append(told)
-    return "\n".join(line if len(line) <= _COLUMNS else f"{line[: _COLUMNS - 3]}..." for line in lines)
+    return "\n".join(line if cell_width(line) <= _COLUMNS else f"{first_cells(line, _COLUMNS - 3)}..." for line in lines)
 
 
 def _summaries(specs: Sequence[TensorSpec]) -> list[TensorSummary]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..ground.cell_widths import cell_width, padded
 from ..ground.foreign_text import printable
 from ..ground.records import NamedTuple
 from .chrome_trace import trace_events
@@ -172,15 +173,15 @@ class Profile:
         shown = layers if limit is None else layers[:limit]
         tells = any(layer.device_ns is not None for layer in layers)
         names = [printable(layer.name) for layer in shown]
-        width = max(map(len, names), default=5)
+        width = max(map(cell_width, names), default=5)
         kinds = max((len(_short(layer.kind)) for layer in shown), default=4)
         device = f"{'device us':>10}  " if tells else ""
-        lines = [f"{'layer':<{width}}  {'kind':<{kinds}}  {'backend':<10}  {'host us':>10}  {device}{'share':>6}"]
+        lines = [f"{padded('layer', width)}  {'kind':<{kinds}}  {'backend':<10}  {'host us':>10}  {device}{'share':>6}"]
         for name, layer in zip(names, shown, strict=True):
             median = layer.device_median_ns
             device = f"{'-' if median is None else format(median / 1e3, '.2f'):>10}  " if tells else ""
             lines.append(
-                f"{name:<{width}}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
+                f"{padded(name, width)}  {_short(layer.kind):<{kinds}}  {layer.backend:<10}  "
                 f"{layer.median_ns / 1e3:>10.2f}  {device}{layer.median_cost_ns / total:>6.1%}"
                 + (f"  {layer.tuned}" if layer.tuned else "")
             )
