@@ -66,7 +66,8 @@ class CommandFolder(click.Group):
                 raise
             from .rendering import print_error
 
-            print_error(error)
+            command = self.get_command(context, context.invoked_subcommand or "")
+            print_error(error, {flag for one in command.params for flag in one.opts} if command is not None else ())
             context.exit(1)
 
 

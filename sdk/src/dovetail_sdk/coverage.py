@@ -166,6 +166,7 @@ def coverage_of(
     shape: dict[str, tuple[int, ...]],
     facts: Mapping[str, Fact] | None = None,
     promises: Promises = NOTHING,
+    values: Mapping[str, str] | None = None,
 ) -> Coverage:
     """Place a model by claims alone.
 
@@ -175,8 +176,9 @@ def coverage_of(
         shape: Shapes of inputs, by name; open sizes that are not given are taken as one.
         facts: What the device says of itself.
         promises: What is promised beyond the claims.
+        values: Of inputs that branches and shapes depend on, as texts; see `options.values_for`.
     """
-    from .options import one_for_open_sizes, shapes_for
+    from .options import one_for_open_sizes, shapes_for, values_for
 
     known = {name: value for name, value in (facts or {}).items() if name in DEVICE_FACTS}
     own = {name: value for name, value in (facts or {}).items() if name not in DEVICE_FACTS}
@@ -185,7 +187,8 @@ def coverage_of(
     shapes = shapes_for(network, shape)
     assumed = one_for_open_sizes(network, shapes)
     paper = _Paper(claims, device, promises)
-    placement = dovetail.optimize(network, [paper, _Paper(None)], shapes={**shapes, **assumed} or None).placement
+    sizes, fixed = {**shapes, **assumed} or None, values_for(network, values or {})
+    placement = dovetail.optimize(network, [paper, _Paper(None)], shapes=sizes, values=fixed).placement
     rows = []
     for row in placement.layers:
         if row.backend is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any, Literal
 
@@ -190,15 +191,23 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
 
 
-def print_error(error: BaseException) -> None:
-    """Print an error on standard error: code, sentence, next step."""
+def print_error(error: BaseException, options: Container[str] = ("--shape",)) -> None:
+    """Print an error on standard error: code, sentence, next step.
+
+    Args:
+        error: The error, whose hint is for who calls dovetail from Python.
+        options: Those of the command, which a hint may name.
+    """
     from dovetail import DovetailError, ErrorCode
 
     if isinstance(error, DovetailError):
         heading, message, hint = f"error [{error.code}]", error.message, error.hint
         if error.code is ErrorCode.SHAPE_UNKNOWN:
-            wanted = [f"--shape {name}=1" for name in error.details.get("symbols", ())]
-            hint = f"fix the open sizes: {' '.join(wanted)}" if wanted else f"fix the open sizes: --shape NAME=SIZE ({hint})"
+            wanted = " ".join(f"--shape {name}=1" for name in error.details.get("symbols", ()))
+            by_value = ", or what decides them: --value INPUT=VALUE" if "--value" in options else ""
+            hint = f"fix the open sizes: {wanted or '--shape NAME=SIZE'}{'' if wanted else by_value}"
+        elif error.code is ErrorCode.VALUE_REQUIRED and error.details.get("inputs"):
+            hint = _value_hint(error.details["inputs"][0], options)
     elif isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename is not None else ""
         heading, message, hint = "error", f"{error.strerror}{where}", None
@@ -210,6 +219,12 @@ def print_error(error: BaseException) -> None:
     click.echo(f"{click.style(heading, fg='red', bold=True)} {message}", err=True)
     if hint:
         click.echo(f"  -> {hint}", err=True)
+
+
+def _value_hint(name: str, options: Container[str]) -> str:
+    if "--value" in options:
+        return f"give its value: --value {shlex.quote(f'{name}=VALUE')}, where VALUE is such as true, 3 or 1,3, or a .npy file"
+    return f"this command gives inputs no values: make {name!r} a constant of the model"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..options import json_option, model_or_demo, shape_option
+from ..options import json_option, model_or_demo, shape_option, value_option
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     "--model", type=click.Path(path_type=Path), callback=model_or_demo, help="Tell which layers of this model are taken."
 )
 @shape_option
+@value_option
 @click.option(
     "--fact",
     "facts",
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
     help="What the device says of itself, such as half_precision=true; may be given several times.",
 )
 @json_option
-def command(backend: str, model: Path | None, shape: dict[str, tuple[int, ...]], facts: tuple[str, ...], as_json: bool) -> None:
+def command(
+    backend: str,
+    model: Path | None,
+    shape: dict[str, tuple[int, ...]],
+    values: dict[str, str],
+    facts: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show what BACKEND, an id or the path of a manifest, takes and promises.
 
     Nothing of it is run, and no device is needed.
@@ -55,7 +63,7 @@ def command(backend: str, model: Path | None, shape: dict[str, tuple[int, ...]],
             _show_claims(claims)
             _show_promises(promises)
         return
-    coverage = coverage_of(claims, model, shape, dict(map(_fact, facts)), promises)
+    coverage = coverage_of(claims, model, shape, dict(map(_fact, facts)), promises, values)
     if as_json:
         click.echo(json.dumps([layer._asdict() for layer in coverage.layers], indent=2))
     else:

@@ -14,6 +14,7 @@ from ..options import (
     JsonToFile,
     against_option,
     html_option,
+    input_option,
     json_file_option,
     limits_option,
     model_or_demo,
@@ -40,14 +41,7 @@ _FEEDING = ("seed", "mean", "scale", "layout", "channels")
 @click.argument("other", metavar="[B]", required=False, type=click.Path(path_type=Path), callback=model_or_demo)
 @placing_options
 @against_option
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="[NAME=]SOURCE",
-    help="A .npy, .npz, .wav or picture file, or 'random', which is the default. Repeatable.",
-)
+@input_option(", which is the default.")
 @limits_option
 @click.option("--layers", is_flag=True, help="Also compare what each layer computes, and say where they part first.")
 @click.option(

@@ -13,6 +13,7 @@ from ..options import (
     limits_option,
     model_argument,
     placing_options,
+    value_option,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 @click.command()
 @model_argument
 @placing_options
+@value_option
 @limits_option
 @click.option("--no-fallback", is_flag=True, help="Exit with 1 if a layer is not on its first choice.")
 @json_option
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 def command(
     model: Path,
     placing: Placing,
+    values: dict[str, str],
     limits: Limits | None,
     no_fallback: bool,
     as_json: bool,
@@ -42,11 +45,12 @@ def command(
 
     import dovetail
 
-    from ..options import one_for_open_sizes, shapes_for
+    from ..options import one_for_open_sizes, shapes_for, values_for
     from ..rendering import working
 
     network = dovetail.parse(model, limits=limits)
     shapes = shapes_for(network, placing.shape)
+    fixed = values_for(network, values)
     assumed = one_for_open_sizes(network, shapes)
     with working(f"placing {model.name}") as told:
         sizes = {**shapes, **assumed} or None
@@ -54,6 +58,7 @@ def command(
             network,
             placing.backends,
             shapes=sizes,
+            values=fixed,
             options=placing.options,
             isolate=placing.isolate,
             threads=placing.threads,

@@ -13,6 +13,7 @@ from ..options import (
     backend_options_option,
     backends_option,
     in_folder,
+    input_option,
     isolate_option,
     json_file_option,
     limits_option,
@@ -44,14 +45,9 @@ class ManyInputs(JsonToFile):
 @backends_option
 @backend_options_option
 @isolate_option
-@click.option(
-    "-i",
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="[NAME=]SOURCE",
-    help="A .npy, .npz, .wav or picture file, or 'random'; or many files for one input, which are run one by one: "
-    "several of them, a folder, or a pattern in quotes, such as 'photos/**/*.jpg'. Repeatable.",
+@input_option(
+    "; or many files for one input, which are run one by one: several of them, a folder, or a pattern in quotes, such as "
+    "'photos/**/*.jpg'."
 )
 @click.option(
     "-o",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..options import json_option, placing_options
+from ..options import json_option, placing_options, value_option
 
 if TYPE_CHECKING:
     from ..options import Placing
@@ -23,6 +23,7 @@ def _model_if_given(context: click.Context, parameter: click.Parameter, value: P
 @click.command()
 @click.argument("model", required=False, type=click.Path(path_type=Path), callback=_model_if_given)
 @placing_options
+@value_option
 @click.option("--rounds", type=click.IntRange(min=3), default=10, show_default=True, help="Turns of each way.")
 @click.option("--again", is_flag=True, help="Measure also what is known.")
 @click.option("--clear", is_flag=True, help="Forget what was found, of the backends of -b or of all; takes no MODEL.")
@@ -30,6 +31,7 @@ def _model_if_given(context: click.Context, parameter: click.Parameter, value: P
 def command(
     model: Path | None,
     placing: Placing,
+    values: dict[str, str],
     rounds: int,
     again: bool,
     clear: bool,
@@ -50,7 +52,7 @@ def command(
 
     import dovetail
 
-    from ..options import one_for_open_sizes, shapes_for
+    from ..options import one_for_open_sizes, shapes_for, values_for
     from ..rendering import working
     from ..tuning import tune as tune_network
 
@@ -63,6 +65,7 @@ def command(
             placing.backends,
             threads=placing.threads,
             shapes=shapes or None,
+            values=values_for(network, values),
             options=placing.options,
             rounds=rounds,
             again=again,

@@ -101,7 +101,7 @@ def _parted(path: Path, spec: InputSpec, array: npt.NDArray[Any]) -> list[npt.ND
     if not np.can_cast(array.dtype, spec.dtype.numpy, "same_kind"):
         raise click.UsageError(f"--calibration {path}: array {spec.name!r} is {array.dtype}, input {spec}")
     _refuse_nan(path, spec.name, array)
-    return [np.ascontiguousarray(part, spec.dtype.numpy) for part in parts]
+    return [np.asarray(part, spec.dtype.numpy, order="C") for part in parts]  # of no axes, too
 
 
 def _fits(shape: Sequence[int], spec: InputSpec) -> bool:
