@@ -73,6 +73,8 @@ def test_the_command_line_wins(configured: Callable[..., Result], adder: Path) -
         ("explain = 3", "'explain' is no option that several commands have"),
         ("[command_line.explain]\njson = 'yes'", "json is 'yes', but true or false is expected"),
         ("[command_line.explain.threads]\nmost = 2", "threads is a table"),
+        ("limit = 'much'", "limit is 'much': 'much' is no limit; write memory=2G"),
+        ("backends = ['CpuRef', '1x']", "backends is ['CpuRef', '1x']: "),
     ],
 )
 def test_what_is_wrong_is_named(configured: Callable[..., Result], adder: Path, text: str, expected: str) -> None:

@@ -110,6 +110,66 @@ def test_doctor_tells_of_folders_and_of_distributions_that_cannot_be_read(run: R
     assert done.stdout.count("refused at step place") == 2
 
 
+def configured(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "dovetail" / "config.toml"
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o600)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("command_line = 3", ["command_line is 3, but a table [command_line] is expected"]),
+        ("threads = \n", ["config.toml is ignored: Invalid value (at line 1, column 11)"]),
+        ("lock = 3\nbackend_path = 3", ["lock in config.toml is ignored: it must be a text", "backend_path in config.toml is"]),
+        ("trusted_paths = []", ["there is no setting 'trusted_paths'; did you mean 'trusted_path'?"]),
+        (
+            "[command_line]\nnonsense = 1\nthreads = 'many'\n[command_line.explian]\n[command_line.doctor]\njsn = true",
+            [
+                "'nonsense' is no option that several commands have",
+                "threads is 'many'",
+                "there is no command 'explian'; did you mean 'explain'?",
+                "`dovetail doctor` has no option 'jsn'; did you mean 'json'?",
+            ],
+        ),
+        ("[command_line.doctor]\nbundle = '/not/there/x.zip'", ["there is no folder '/not/there'"]),
+        ("[command_line]\nlimit = 'much'", ["limit is 'much': 'much' is no limit"]),
+    ],
+)
+def test_doctor_reports_a_wrong_configuration_and_goes_on(run: Run, tmp_path: Path, text: str, found: list[str]) -> None:
+    configured(tmp_path, text)
+    done = run("doctor", "CpuRef", "--no-probe")
+    assert done.returncode == 1
+    told = [line for line in done.stdout.splitlines() if line.startswith("configuration: ")]
+    assert len(told) == len(found)
+    for sentence in found:
+        assert sum(sentence in line for line in told) == 1, told
+    assert "CpuRef: ready" in done.stdout
+    assert done.stdout.endswith("1 found, 1 ready, 0 refused\n")
+    assert "warning: " not in done.stdout, "nothing is told twice"
+    report = json.loads(run("doctor", "CpuRef", "--no-probe", "--json").stdout)
+    assert len(report["configuration"]["problems"]) == len(found)
+
+
+def test_a_configuration_that_is_too_large_is_told_of_where_it_is_read(run: Run, tmp_path: Path) -> None:
+    file = configured(tmp_path, f"[command_line]\nthreads = 1\n# {'x' * (1 << 20)}")
+    told = f"{file} is ignored: it is larger than 1 MiB, the most that is read"
+    done = run("show", "digits")
+    assert done.returncode == 0
+    assert told in done.stderr
+    done = run("doctor", "CpuRef", "--no-probe")
+    assert done.returncode == 1
+    assert f"configuration: {told}" in done.stdout
+    text = "threads = 1\n"
+    configured(tmp_path, f"[command_line]\n{text}#{'x' * ((1 << 20) - len(text) - 17)}\n")
+    assert file.stat().st_size == 1 << 20
+    done = run("doctor", "CpuRef", "--no-probe")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "options have defaults in config.toml: threads" in done.stdout
+
+
 def test_doctor_in_json(run: Run, site: Path) -> None:
     install(site, "Broken", "raise OSError('upset')\n")
     done = run("doctor", "--json")
@@ -127,7 +187,7 @@ def test_bundle_holds_what_a_support_desk_needs_and_no_home_folder(run: Run, sit
     assert run("doctor", "--bundle", bundle, ACME_SECRET="not-to-be-told").returncode == 1
     with zipfile.ZipFile(bundle) as file:
         content = {name: file.read(name).decode() for name in file.namelist()}
-    parts = {"rows", "folders", "quarantine", "cache", "warnings", "defaults", "system"}
+    parts = {"rows", "folders", "quarantine", "cache", "warnings", "configuration", "defaults", "system"}
     assert set(content) == {f"{name}.json" for name in parts}
     whole = "".join(content.values())
     assert str(tmp_path) not in whole

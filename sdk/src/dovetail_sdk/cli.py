@@ -16,6 +16,9 @@ import click
 
 from . import commands
 
+REPORTING = "doctor"
+"""The command that goes on where the configuration is wrong: it reports that itself."""
+
 
 class CommandFolder(click.Group):
     """A group of the modules of `dovetail_sdk.commands`, each imported when it is asked for.
@@ -45,7 +48,11 @@ class CommandFolder(click.Group):
         if arguments and not context.resilient_parsing and not {"-h", "--help"} & {*arguments}:
             from .configuration import defaults
 
-            context.default_map = {arguments[0]: defaults(self, context, arguments[0])}
+            try:
+                context.default_map = {arguments[0]: defaults(self, context, arguments[0])}
+            except click.UsageError:
+                if arguments[0] != REPORTING:
+                    raise
         return super().resolve_command(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:

@@ -15,6 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import click
+
+from dovetail.ground.settings import configuration_path
+
 from .commands.backends import as_dict
 from .configuration import table
 
@@ -35,8 +39,15 @@ class _Collector(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def diagnose(ids: Sequence[str], paths: Sequence[str], *, probing: bool) -> dict[str, Any]:
-    """Tell how far backends, by default all, get in the load pipeline, without loading any."""
+def diagnose(ids: Sequence[str], paths: Sequence[str], problems: Sequence[str], *, probing: bool) -> dict[str, Any]:
+    """Tell how far backends, by default all, get in the load pipeline, without loading any.
+
+    Args:
+        ids: Of the backends.
+        paths: Further folders that are searched for them.
+        problems: What is wrong in the user's configuration.
+        probing: Whether they are tried in a child process.
+    """
     from dovetail import BackendError, backends
     from dovetail.discovery.registry import BackendRow, BackendState, default_registry
 
@@ -77,10 +88,23 @@ def diagnose(ids: Sequence[str], paths: Sequence[str], *, probing: bool) -> dict
             for one in registry.verdicts.quarantine()
         ],
         "cache": registry.verdicts.describe(),
-        "warnings": [line for line in dict.fromkeys(collector.lines) if " is not searched: " not in line],  # these are rows
-        "defaults": dict(table()),
+        "warnings": [line for line in dict.fromkeys(collector.lines) if _is_news(line, problems)],
+        "configuration": {"path": configuration_path(), "problems": list(problems)},
+        "defaults": _defaults(),
         "system": system(),
     }
+
+
+def _is_news(line: str, problems: Sequence[str]) -> bool:
+    """Say whether a warning is told nowhere else; folders that are not searched are rows."""
+    return " is not searched: " not in line and line not in problems
+
+
+def _defaults() -> dict[str, Any]:
+    try:
+        return dict(table())
+    except click.UsageError:  # it is among the problems
+        return {}
 
 
 def system() -> dict[str, Any]:

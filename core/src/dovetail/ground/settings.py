@@ -89,8 +89,14 @@ def trusted_paths() -> list[str]:
 
 def lock_file() -> str | None:
     """Return the file that says what backends must consist of, if there is to be one."""
-    text = variable(LOCK) or configuration().get("lock", "")
-    return text if isinstance(text, str) and text else None
+    if variable(LOCK):
+        return variable(LOCK)
+    found = configuration()
+    problem = _problem_of("lock", found)
+    if problem:
+        _warn_once(problem)
+        return None
+    return found.get("lock") or None
 
 
 def probing() -> bool:
@@ -145,34 +151,61 @@ def configuration_path() -> str | None:
 
 
 def configuration() -> dict[str, Any]:
-    """Return the user's `config.toml`, empty if there is none that may be heeded."""
+    """Return the user's `config.toml`, empty if there is none that may be heeded.
+
+    Why one is not heeded is told in a warning.
+    """
+    found, problem = _read()
+    if problem:
+        _warn_once(problem)
+    return found
+
+
+def configuration_problems() -> list[str]:
+    """Say what of the user's `config.toml` is not heeded, and why; empty if nothing is so."""
+    found, problem = _read()
+    problems = [problem, *(_problem_of(key, found) for key in ("backend_path", "trusted_path", "lock"))]
+    return [one for one in problems if one]
+
+
+def _read() -> tuple[dict[str, Any], str]:
+    """Return what is in `config.toml`, and why it is ignored, if it is."""
     path = configuration_path()
     if path is None:
-        return {}
+        return {}, ""
     try:
-        text = read_trusted(path, _MAX_CONFIGURATION)
+        content = read_trusted(path, _MAX_CONFIGURATION + 1)
     except PermissionError as error:
-        _warn_once(f"{path} is ignored: {error.strerror or error}")
-        return {}
+        return {}, f"{path} is ignored: {error.strerror or error}"
     except OSError:
-        return {}
+        return {}, ""
+    if len(content) > _MAX_CONFIGURATION:
+        return {}, f"{path} is ignored: it is larger than {_MAX_CONFIGURATION >> 20} MiB, the most that is read"
     import tomllib
 
     try:
-        return tomllib.loads(text.decode("utf-8"))
+        return tomllib.loads(content.decode("utf-8")), ""
     except ValueError as error:
-        _warn_once(f"{path} is ignored: {error}")
-        return {}
+        return {}, f"{path} is ignored: {error}"
+
+
+def _problem_of(key: str, found: dict[str, Any]) -> str:
+    """Say why the value of a key is ignored; empty if it is not."""
+    value = found.get(key, "")
+    if key == "lock":
+        return "" if isinstance(value, str) else "lock in config.toml is ignored: it must be a text"
+    are_texts = isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, str) for one in value))
+    return "" if are_texts else f"{key} in config.toml is ignored: it must be a list of texts"
 
 
 def _texts(key: str) -> list[str]:
-    value = configuration().get(key, [])
-    if isinstance(value, str):
-        value = [value]
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        _warn_once(f"{key} in config.toml is ignored: it must be a list of texts")
+    found = configuration()
+    problem = _problem_of(key, found)
+    if problem:
+        _warn_once(problem)
         return []
-    return value
+    value = found.get(key, [])
+    return [value] if isinstance(value, str) else value
 
 
 def _is_off(name: str) -> bool:

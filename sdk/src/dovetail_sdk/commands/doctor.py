@@ -34,7 +34,7 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
     from ..rendering import working
 
     with working("looking at the backends"):
-        report = diagnose(ids, paths, probing=probing() and not no_probe)
+        report = diagnose(ids, paths, _problems(), probing=probing() and not no_probe)
     if bundle is not None:
         write_bundle(report, bundle)
         click.echo(f"written: {bundle}", err=True)
@@ -45,8 +45,16 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
     else:
         _print(report)
     wrong = [row for row in report["rows"] if not (row["ready"] or (not ids and BackendState(row["state"]).lacks_device))]
-    if wrong or any(folder["refused"] for folder in report["folders"]):
+    if wrong or report["configuration"]["problems"] or any(folder["refused"] for folder in report["folders"]):
         raise click.exceptions.Exit(1)
+
+
+def _problems() -> list[str]:
+    """Say what is wrong in the configuration."""
+    from ..configuration import problems
+
+    context = click.get_current_context().find_root()
+    return problems(context.command, context) if isinstance(context.command, click.Group) else []
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -60,6 +68,8 @@ def _print(report: dict[str, Any]) -> None:
             click.echo(f"searched {folder['path']} ({folder['asked_by']}): {found}")
             for name, why in folder["skipped"].items():
                 click.echo(f"  {name}: {why}")
+    for line in report["configuration"]["problems"]:
+        click.echo(f"{click.style('configuration', fg='red')}: {line}")
     for line in report["warnings"]:
         click.echo(f"warning: {line}")
     cache = report["cache"]
