@@ -241,6 +241,52 @@ def test_a_second_model_or_backends_are_needed(dovetail: Invoke, saved: Saved) -
     assert "--against" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "idle", "told"),
+    [
+        ("CpuRef", "Fussy,CpuRef", [None, "Fussy"], "but Fussy, the first choice for B, ran no layer (see `dovetail explain`)"),
+        ("Fussy,CpuRef", "CpuRef", ["Fussy", None], "but Fussy, the first choice for A, ran no layer"),
+        ("Fussy,CpuRef", "Fussy:0,CpuRef", ["Fussy", "Fussy"], "but Fussy, the first choice for A and B, ran no layer"),
+        ("CpuRef", "Fussy?,CpuRef", [None, "Fussy"], "but Fussy, the first choice for B, ran no layer"),
+        ("CpuRef", "CpuAcc,Fussy,CpuRef", [None, None], ""),
+        ("CpuRef", "Absent?,CpuRef", [None, "Absent"], "but Absent, the first choice for B, ran no layer (it is absent)"),
+    ],
+)
+def test_a_backend_that_runs_nothing_is_not_compared(
+    dovetail: Invoke, fussy: str, tmp_path: Path, a: str, b: str, idle: list[str | None], told: str
+) -> None:
+    """It only adds, and there is no addition: all of it runs elsewhere."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x) => (float[4] y) { a = Mul(x, x)  y = Relu(a) }"""
+    )
+    onnx.save(model, tmp_path / "model.onnx")
+    arguments = ("diff", tmp_path / "model.onnx", "-b", a, "--against", b)
+    result = dovetail(*arguments)
+    assert result.exit_code == (told != "" and "it is absent" not in told), result.output
+    lines = result.stdout.splitlines()
+    assert "all outputs are within the tolerance" in lines
+    if told:
+        assert lines[-1].startswith(told)
+        assert lines[-1].endswith(f": this shows nothing about {told.split()[1].rstrip(',')}")
+    found = found_by(dovetail(*arguments, "--json"))
+    assert [found["a"]["idle"], found["b"]["idle"]] == idle
+    assert found["is_within"]
+
+
+def test_a_backend_that_runs_some_of_it_is_compared(dovetail: Invoke, fussy: str, saved: Saved) -> None:
+    result = dovetail("diff", saved("a", "Mul(a, one)"), "-b", "CpuRef", "--against", f"{fussy},CpuRef")
+    assert result.exit_code == 0, result.output
+    assert "this shows nothing" not in result.stdout
+
+
+def test_what_moves_no_element_has_no_step_and_yet_a_home(dovetail: Invoke, tmp_path: Path) -> None:
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[4] x) => (float[1,4] y)
+        { s = Constant<value_ints=[1,4]>()  y = Reshape(x, s) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "model.onnx")
+    result = dovetail("diff", tmp_path / "model.onnx", "-b", "CpuRef", "--against", "CpuAcc,CpuRef")
+    assert result.exit_code == 0, result.output
+
+
 def test_several_runs_need_random_inputs(dovetail: Invoke, saved: Saved, ones: Path) -> None:
     result = dovetail("diff", saved("a"), saved("b"), "-i", ones, "--runs", 2)
     assert result.exit_code == 2

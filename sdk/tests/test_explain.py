@@ -6,6 +6,9 @@ from pathlib import Path
 
 from click.testing import Result
 
+from dovetail import Network
+from dovetail_onnx import export_network
+
 Invoke = Callable[..., Result]
 
 
@@ -40,6 +43,22 @@ def test_layer_without_a_home(dovetail: Invoke, adder: Path, fussy: str) -> None
     assert result.exit_code == 1
     assert "[NO_BACKEND_FOR_LAYER]" in result.stderr
     assert "it only adds" in result.stderr
+
+
+def test_an_error_that_lists_many_layers_is_cut_and_names_the_option(dovetail: Invoke, fussy: str, tmp_path: Path) -> None:
+    network = Network("deep")
+    x = network.input("x", (4,))
+    for number in range(40):
+        x = network.relu(network.multiplication(x, x), name=f"layer{number}")
+    network.output(x, "y")
+    path = tmp_path / "deep.onnx"
+    path.write_bytes(export_network(lambda sizes: network).SerializeToString())
+    result = dovetail("explain", path, "-b", fussy)
+    assert result.exit_code == 1
+    lines = [line for line in result.stderr.splitlines() if line.startswith("  ")]
+    assert "  ... and 71 more" in lines
+    assert lines[-1] == "  -> name a backend that takes these layers behind the others, as in -b AcmeNpu,CpuRef"
+    assert len(lines) == 11
 
 
 def test_json(dovetail: Invoke, adder: Path, fussy: str) -> None:

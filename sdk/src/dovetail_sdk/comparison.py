@@ -22,6 +22,7 @@ from .pairs import (
     is_quantized,
     isolated_of,
     moved_like,
+    names_of,
     names_with_sizes,
     options_for,
     paired,
@@ -56,6 +57,8 @@ class Side:
         isolate: Ids of those that run in a process of their own; None for the default.
         seconds: What each run took.
         backends_used: Backends that ran it.
+        idle: The backend that was asked for first, if it ran nothing; else empty.
+        is_absent: Whether that is because it may be absent, and is.
     """
 
     model: Path
@@ -66,6 +69,18 @@ class Side:
     isolate: Sequence[str] | None = None
     seconds: list[float] = field(default_factory=list)
     backends_used: str = ""
+    idle: str = ""
+    is_absent: bool = False
+
+    def look_at(self, loaded: LoadedNetwork) -> None:
+        """Note which backends ran it, once it has run."""
+        used = dict.fromkeys(str(one.backend) for one in loaded.plan.steps if one.backend)
+        self.backends_used = ", ".join(used)
+        first = next(iter(self.backends or ()), "")
+        placed = {row.backend for row in loaded.placement.layers}  # what moves no element has no step
+        if first and names_of([first]).isdisjoint(used.keys() | placed):
+            (self.idle,) = names_of([first])
+            self.is_absent = any(str(one.request) == first for one in loaded.placement.absent)
 
     @classmethod
     def pair(
@@ -98,7 +113,12 @@ class Side:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON."""
-        return {"model": str(self.model), "backends": self.backends_used, "run_seconds": asdict(Timing.of(self.seconds))}
+        return {
+            "model": str(self.model),
+            "backends": self.backends_used,
+            "idle": self.idle or None,
+            "run_seconds": asdict(Timing.of(self.seconds)),
+        }
 
 
 @dataclass(slots=True)
@@ -213,8 +233,7 @@ class Comparison:
             step()
         self.outputs = list(rows.values())
         for side, loaded in zip((self.a, self.b), self._loaded, strict=True):
-            used = [str(one.backend) for one in loaded.plan.steps if one.backend]
-            side.backends_used = ", ".join(dict.fromkeys(used))
+            side.look_at(loaded)
 
     def layer_groups(self) -> list[list[str]]:
         """Return the layers to compare, as many together as one run shows."""
@@ -296,6 +315,11 @@ class Comparison:
         return not (self._outputs.only_a or self._outputs.only_b or any(row.is_beyond for row in self.outputs))
 
     @property
+    def is_of_what_was_asked(self) -> bool:
+        """Whether the backend that was asked for first ran something, or may be absent, and is."""
+        return not any(side.idle and not side.is_absent for side in (self.a, self.b))
+
+    @property
     def parting(self) -> str | None:
         """The layer where the networks part first."""
         return parting(self._slots, {row.names[0]: row.is_beyond for row in self.layers})
@@ -320,6 +344,16 @@ class Comparison:
             if self.is_within
             else "what could be compared is within the tolerance"
         )
+        return [*lines, *self._of_idle()]
+
+    def _of_idle(self) -> list[str]:
+        """Say of which backend that was asked for the comparison shows nothing."""
+        lines = []
+        for name in dict.fromkeys(side.idle for side in (self.a, self.b) if side.idle):
+            sides = [(label, side) for label, side in (("A", self.a), ("B", self.b)) if side.idle == name]
+            why = "it is absent" if all(side.is_absent for _, side in sides) else "see `dovetail explain`"
+            of = " and ".join(label for label, _ in sides)
+            lines.append(f"but {name}, the first choice for {of}, ran no layer ({why}): this shows nothing about {name}")
         return lines
 
     def _of_layers(self) -> list[str]:

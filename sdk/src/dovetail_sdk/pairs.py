@@ -254,8 +254,8 @@ def options_for(
     """Return the options of backends that a network is to run on, and those that no network is."""
     if options is None or ids is None:
         return None if options is None else dict(options)
-    own = _names(ids)
-    others = set().union(*(_names(one) for one in all_ids if one is not None))
+    own = names_of(ids)
+    others = set().union(*(names_of(one) for one in all_ids if one is not None))
     return {name: values for name, values in options.items() if name in own or name not in others}
 
 
@@ -267,5 +267,6 @@ def isolated_of(
     return None if kept is None else list(kept)
 
 
-def _names(ids: Sequence[str]) -> set[str]:
+def names_of(ids: Iterable[str]) -> set[str]:
+    """Return the ids in requests, without devices and the mark of what may be absent."""
     return {one.rstrip("?").partition(":")[0] for one in ids}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -198,16 +197,12 @@ def print_error(error: BaseException, options: Container[str] = ("--shape",)) ->
         error: The error, whose hint is for who calls dovetail from Python.
         options: Those of the command, which a hint may name.
     """
-    from dovetail import DovetailError, ErrorCode
+    from dovetail import DovetailError
 
     if isinstance(error, DovetailError):
-        heading, message, hint = f"error [{error.code}]", error.message, error.hint
-        if error.code is ErrorCode.SHAPE_UNKNOWN:
-            wanted = " ".join(f"--shape {name}=1" for name in error.details.get("symbols", ()))
-            by_value = ", or what decides them: --value INPUT=VALUE" if "--value" in options else ""
-            hint = f"fix the open sizes: {wanted or '--shape NAME=SIZE'}{'' if wanted else by_value}"
-        elif error.code is ErrorCode.VALUE_REQUIRED and error.details.get("inputs"):
-            hint = _value_hint(error.details["inputs"][0], options)
+        from .command_hints import hint_for, message_for
+
+        heading, message, hint = f"error [{error.code}]", message_for(error), hint_for(error, options)
     elif isinstance(error, OSError) and error.strerror:
         where = f": {error.filename}" if error.filename is not None else ""
         heading, message, hint = "error", f"{error.strerror}{where}", None
@@ -219,12 +214,6 @@ def print_error(error: BaseException, options: Container[str] = ("--shape",)) ->
     click.echo(f"{click.style(heading, fg='red', bold=True)} {message}", err=True)
     if hint:
         click.echo(f"  -> {hint}", err=True)
-
-
-def _value_hint(name: str, options: Container[str]) -> str:
-    if "--value" in options:
-        return f"give its value: --value {shlex.quote(f'{name}=VALUE')}, where VALUE is such as true, 3 or 1,3, or a .npy file"
-    return f"this command gives inputs no values: make {name!r} a constant of the model"
 
 
 @contextmanager

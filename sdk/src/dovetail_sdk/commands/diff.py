@@ -76,7 +76,7 @@ def command(
     """Run model A and model B, or A on other backends, on the same inputs and compare.
 
     B runs where A runs, or on the backends of --against. Exits with 1 if an output is beyond the
-    tolerance.
+    tolerance, or if the first of the backends that were named runs nothing.
     """
     from ..comparison import Comparison, Side
     from ..feeding import feeds_for
@@ -116,7 +116,7 @@ def command(
         from ..pages.difference import difference_page
 
         write_page(difference_page(comparison.graph(), comparison, comparison.sentences(layers=layers)), page)
-    if not comparison.is_within:
+    if not (comparison.is_within and comparison.is_of_what_was_asked):
         click.get_current_context().exit(1)
 
 
