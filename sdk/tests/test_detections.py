@@ -55,6 +55,16 @@ def test_no_detector() -> None:
     assert find_detector(net) is None
 
 
+@pytest.mark.parametrize(("output", "left"), [("boxes", 1), ("classes", 1), ("scores", 1), ("count", 0)])
+def test_what_is_nan_is_not_detected(output: str, left: int) -> None:
+    found = find_detector(detector())
+    assert found is not None
+    results = {name: array.copy() for name, array in RESULTS.items()}
+    results[output].reshape(-1)[0] = np.nan
+    assert len(detections(found, results)) == left
+    assert len(detections(found, RESULTS)) == 2
+
+
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .differences import real_values
-from .statistics import summary_of, top_classes
+from .statistics import as_real, summary_of, top_classes
 
 if TYPE_CHECKING:
     from dovetail import LoadedNetwork, Network
@@ -198,6 +198,17 @@ def _output_row(name: str, array: npt.NDArray[Any], dtype: str, digits: int) -> 
     summary = summary_of(array, bfloat16=dtype == "bfloat16")
     numbers = ["-" if value is None else f"{value:.{digits}g}" for value in (summary.minimum, summary.mean, summary.maximum)]
     return (name, f"[{', '.join(map(str, array.shape))}]", dtype, *numbers)
+
+
+def nan_counts(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Return how many elements are NaN, of how many, of each output that has such."""
+    found = {}
+    for name, array in results.items():
+        values = as_real(array, bfloat16=True) if dtypes.get(name) == "bfloat16" else array
+        count = int(np.count_nonzero(np.isnan(values))) if values.dtype.kind == "f" else 0
+        if count:
+            found[name] = (count, array.size)
+    return found
 
 
 def not_finite(results: Mapping[str, npt.NDArray[Any]], dtypes: Mapping[str, str]) -> list[str]:

@@ -116,8 +116,9 @@ def _value(option: click.Option, name: str, value: Any) -> Any:
         raise _wrong(f"{name} is a list, but `--{name}` takes one value")
     if not option.multiple and option.is_flag is not isinstance(value, bool):
         raise _wrong(f"{name} is {value!r}, but {'true or false' if option.is_flag else 'a text or a number'} is expected")
-    given = [str(one) for one in value] if isinstance(value, list) else value if isinstance(value, bool) else str(value)
-    given = [given] if option.multiple and not isinstance(given, list) else given
+    given: Any = value if isinstance(value, bool) else str(value)
+    if option.multiple:
+        given = [str(one) for one in (value if isinstance(value, list) else [value])]
     context = click.Context(click.Command(name))
     try:
         option.process_value(context, given)

@@ -100,9 +100,11 @@ def detections(
     named = labels[1:] if len(labels) == detector.num_classes + 1 else labels
     boxes, classes, scores = (results[name][0] for name in (detector.boxes, detector.classes, detector.scores))
     found = []
-    for place in range(min(int(results[detector.count][0]), len(scores))):
-        number, score = int(classes[place]), float(scores[place])
-        if score >= least and np.isfinite(boxes[place]).all():
+    count = float(results[detector.count][0])
+    for place in range(min(int(count), len(scores)) if np.isfinite(count) else 0):
+        score = float(scores[place])
+        if score >= least and np.isfinite([*boxes[place], classes[place]]).all():
+            number = int(classes[place])
             top, left, bottom, right = boxes[place].tolist()
             label = named[number] if 0 <= number < len(named) else f"class {number}"
             found.append(Detection(number, label, score, (left, top, right, bottom)))

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 import numpy.typing as npt
 
-from .differences import Difference, default_tolerance, real_values
 from .feeding import POSITIONAL_INPUTS, load_npy, load_npz
+from .matching_files import matched
 from .pairs import coarsest_float, is_quantized
+from .verdicts import Comparison, Tolerance, Verdict
 
 if TYPE_CHECKING:
     from dovetail import Network
@@ -23,28 +23,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 
+FILES = "files"
+"""What the array is called that has the names of the files."""
 _POSITIONAL = re.compile(r"(.+)_(\d{1,4})", re.ASCII)
 """What is called after the position of an output in the model: its set, and the position."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """How far outputs may be from what is expected; without anything given, by type as in `diff`.
-
-    Attributes:
-        share: Largest error, as a share of the largest magnitude; 0: equal.
-        absolute: Largest error of an element; None, with `relative`: 0.
-        relative: The same as a share of the expected element, which is added.
-    """
-
-    share: float | None = None
-    absolute: float | None = None
-    relative: float | None = None
-
-    @property
-    def is_of_elements(self) -> bool:
-        """Whether each element has an error of its own that is allowed."""
-        return self.absolute is not None or self.relative is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +37,20 @@ class Expected:
         path: The file.
         sets: Arrays by output. Several sets are what several runtimes gave: the outputs have to be
             as those of one of them.
+        files: What they are of, one behind the other, if that is told.
     """
 
     path: Path
     sets: Mapping[str, Arrays]
+    files: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, path: Path, outputs: Sequence[TensorSpec], inputs: Sequence[str] = ()) -> Expected:
         """Read a .npz whose arrays are named after the outputs, or a .npy of the only output.
 
         Arrays of a .npz may also be called after the positions of outputs, such as out_0 and out_1,
-        or ref_0 and fast_0 for several sets. Inputs and texts in it are left out.
+        or ref_0 and fast_0 for several sets. Inputs in it are left out, and so are texts but the
+        names of files, as `many_runs.Stack` has them.
 
         Args:
             path: The file.
@@ -79,14 +64,49 @@ class Expected:
         wrong = {name: _wrong_type(outputs, arrays) for name, arrays in sets.items()}
         if all(wrong.values()):
             raise click.UsageError(f"--expect {path} {next(iter(wrong.values()))}")
-        return cls(path, {name: arrays for name, arrays in sets.items() if not wrong[name]})
+        fitting = {name: arrays for name, arrays in sets.items() if not wrong[name]}
+        return cls(path, fitting, _files(path, [spec.name for spec in outputs], fitting))
+
+    def compare_files(
+        self,
+        outputs: Sequence[TensorSpec],
+        files: Sequence[Path],
+        results: Arrays,
+        network: Network,
+        tolerance: Tolerance,
+    ) -> Comparison:
+        """Compare the outputs of many files, each with what is expected of the file of its name.
+
+        Where names are not told, the order decides.
+
+        Args:
+            outputs: Of the network.
+            files: Those that ran.
+            results: Their outputs, one behind the other.
+            network: The network.
+            tolerance: What is allowed.
+        """
+        names = [str(path) for path in files]
+        if not files:
+            return Comparison(self.path, "", [], failure="no file ran, so that there is nothing to compare")
+        if not self.files:
+            return replace(self.compare(outputs, results, network, tolerance), files=names)
+        places = matched(self.files, names)
+        known = [(at, place) for at, place in enumerate(places) if place is not None]
+        chosen, rows = [at for at, _ in known], [place for _, place in known]
+        ran = {self.files[place] for place in rows}
+        not_run = [name for name in dict.fromkeys(self.files) if name not in ran]
+        not_expected = [name for name, place in zip(names, places, strict=True) if place is None]
+        if known:
+            sets = {key: {name: array[rows] for name, array in arrays.items()} for key, arrays in self.sets.items()}
+            some = {name: array[chosen] for name, array in results.items()}
+            compared = Expected(self.path, sets).compare(outputs, some, network, tolerance)
+        else:
+            compared = Comparison(self.path, "", [], failure=f"none of the files that ran is in {self.path}")
+        return replace(compared, files=[names[at] for at in chosen], not_run=not_run, not_expected=not_expected)
 
     def compare(self, outputs: Sequence[TensorSpec], results: Arrays, network: Network, tolerance: Tolerance) -> Comparison:
-        """Compare the outputs with the set that is nearest.
-
-        Raises:
-            click.ClickException: Shapes differ from those of every set.
-        """
+        """Compare the outputs with the set that is nearest."""
         fitting = {
             name: arrays
             for name, arrays in self.sets.items()
@@ -96,7 +116,8 @@ class Expected:
             arrays = next(iter(self.sets.values()))
             other = next(spec.name for spec in outputs if arrays[spec.name].shape != results[spec.name].shape)
             found, wanted = (list(held[other].shape) for held in (results, arrays))
-            raise click.ClickException(f"output {other!r} has the shape {found}, but {self.path} has {wanted} for it")
+            failure = f"output {other!r} has the shape {found}, but {self.path} has {wanted} for it"
+            return Comparison(self.path, "", [], failure=failure)
         held, quantized = coarsest_float(network), is_quantized(network)
         compared = [
             Comparison(
@@ -107,6 +128,25 @@ class Expected:
             for name, arrays in fitting.items()
         ]
         return min(compared, key=lambda one: (one.beyond, sum(verdict.beyond for verdict in one.verdicts), one.worst))
+
+
+def _files(path: Path, outputs: Sequence[str], sets: Mapping[str, Arrays]) -> tuple[str, ...]:
+    """Return the names of the files that the outputs in a .npz are of; empty if it has none."""
+    if path.suffix.lower() != ".npz":
+        return ()
+    found = load_npz(path).get(files_key(outputs))
+    if found is None or found.dtype.kind != "U" or found.ndim != 1:
+        return ()
+    is_of_files = all(array.shape[:1] == found.shape for arrays in sets.values() for array in arrays.values())
+    return tuple(map(str, found)) if is_of_files else ()
+
+
+def files_key(outputs: Iterable[str]) -> str:
+    """Return what the array with the names of the files is called beside the outputs."""
+    key, taken = FILES, {*outputs}
+    while key in taken:
+        key += "_"
+    return key
 
 
 def _sets(path: Path, outputs: Sequence[str], inputs: Sequence[str]) -> dict[str, Arrays]:
@@ -146,149 +186,3 @@ def _wrong_type(outputs: Sequence[TensorSpec], arrays: Arrays) -> str:
             also = " or floats" if is_real else ""
             return f"has {found} for output {spec.name!r}, which is {spec.dtype}: it may have that{also}"
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How far an output is from what is expected.
-
-    Attributes:
-        output: Its name.
-        difference: In the real numbers that integers stand for; what is expected is the reference.
-        allowed: The error that is allowed, if it is the same for all elements.
-        beyond: Elements that are too far.
-        worst: The element that is farthest beyond what is allowed.
-        found, wanted: It, as it is and as it is expected.
-    """
-
-    output: str
-    difference: Difference
-    allowed: float | None
-    beyond: int
-    worst: tuple[int, ...] = ()
-    found: float = 0.0
-    wanted: float = 0.0
-
-    @classmethod
-    def of(cls, spec: TensorSpec, wanted: Array, found: Array, tolerance: Tolerance, held: str, quantized: bool) -> Verdict:
-        """Compare one output.
-
-        Args:
-            spec: The output.
-            wanted: What is expected, of the same shape.
-            found: What it is.
-            tolerance: What is allowed.
-            held: The coarsest float type that the network holds constants in.
-            quantized: Whether it computes with quantized numbers.
-        """
-        expected = _spec_of(spec, wanted)
-        a, b = real_values(wanted, expected), real_values(found, spec)
-        share = tolerance.share
-        step = 0.0
-        if share is None:
-            share = default_tolerance(expected, spec, (quantized, quantized), (held, held))
-            step = max(spec.quantization.scale) if spec.quantization is not None else 0.0
-        difference = Difference(step=step)
-        difference.add(a, b)
-        allowed: Any = max(share * difference.magnitude, step * (1 + 1e-9))  # of steps worked out as real numbers
-        if tolerance.is_of_elements:
-            with np.errstate(invalid="ignore"):  # of infinities, which are judged apart
-                allowed = (tolerance.absolute or 0.0) + (tolerance.relative or 0.0) * np.abs(a)
-        is_same = wanted == found if wanted.dtype.kind in "iu" else (a == b) | (np.isnan(a) & np.isnan(b))
-        with np.errstate(invalid="ignore", over="ignore"):
-            excess = np.abs(a - b) - allowed
-        if not np.any(allowed):  # large integers are more exact than their errors
-            excess = np.maximum(excess, np.finfo(np.float64).tiny)
-        excess = np.where(is_same, -np.inf, excess)
-        excess = np.where(np.isfinite(a) & np.isfinite(b) | is_same, excess, np.inf)
-        is_beyond = excess > 0
-        beyond = int(np.count_nonzero(is_beyond))
-        same = None if tolerance.is_of_elements else float(allowed)
-        if not beyond:
-            return cls(spec.name, difference, same, 0)
-        worst = np.unravel_index(int(np.argmax(excess)), excess.shape)
-        return cls(spec.name, difference, same, beyond, tuple(map(int, worst)), float(b[worst]), float(a[worst]))
-
-    @property
-    def sentence(self) -> str:
-        """What is wrong with it."""
-        place = f"element [{', '.join(map(str, self.worst))}]" if self.worst else "the number"
-        error = f", an error of {abs(self.found - self.wanted):.4g}" if np.isfinite([self.found, self.wanted]).all() else ""
-        allowed = "" if self.allowed is None else f"; {self.allowed:.4g} is allowed" if self.allowed else "; it has to be equal"
-        count = f"; {self.beyond} of {self.difference.elements} elements are too far" if self.difference.elements > 1 else ""
-        return f"output {self.output!r} differs: {place} is {self.found:.6g}, expected {self.wanted:.6g}{error}{allowed}{count}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return {
-            "output": self.output,
-            "is_within": not self.beyond,
-            "allowed": self.allowed,
-            "beyond": self.beyond,
-            "worst": list(self.worst) if self.beyond else None,
-            **self.difference.as_dict(),
-        }
-
-
-def _spec_of(spec: TensorSpec, wanted: Array) -> TensorSpec:
-    """Describe what is expected: as the output is, or floats where it is not."""
-    from dovetail import DType
-    from dovetail.optimizer import TensorSpec
-
-    if wanted.dtype == spec.dtype.numpy:
-        return TensorSpec(spec.name, wanted.shape, spec.dtype, spec.quantization)
-    return TensorSpec(spec.name, wanted.shape, DType.of(wanted.dtype) if wanted.itemsize <= 8 else DType.FLOAT64)
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """All outputs beside what is expected.
-
-    Attributes:
-        path: The file.
-        nearest: Which of its sets; empty if it has one.
-        verdicts: Of the outputs.
-    """
-
-    path: Path
-    nearest: str
-    verdicts: Sequence[Verdict]
-
-    @property
-    def beyond(self) -> int:
-        """How many outputs are too far from what is expected."""
-        return sum(verdict.beyond > 0 for verdict in self.verdicts)
-
-    @property
-    def worst(self) -> float:
-        """The largest error."""
-        return max((verdict.difference.max_abs for verdict in self.verdicts), default=0.0)
-
-    @property
-    def sentences(self) -> list[str]:
-        """Say what was found, the whole of it last."""
-        lines = [verdict.sentence for verdict in self.verdicts if verdict.beyond]
-        nearest = f"; {self.nearest!r} is the nearest of its sets" if self.nearest else ""
-        if self.beyond:
-            are = f"{self.beyond} of {len(self.verdicts)} outputs {'are' if self.beyond > 1 else 'is'}"
-            return [*lines, f"{are} beyond the tolerance around {self.path}{nearest}"]
-        return [f"all outputs are as in {self.path}, within the tolerance{nearest}"]
-
-    def table(self) -> Any:
-        """Build the table of outputs."""
-        from .rendering import styled, table
-
-        numbers = ("max abs", "max rel", "SNR dB", "allowed")
-        rows = []
-        for verdict in self.verdicts:
-            found = verdict.difference
-            values = [f"{found.max_abs:.3g}", f"{found.max_relative:.3g}", f"{found.snr:.1f}" if found.max_abs else "exact"]
-            allowed = "each" if verdict.allowed is None else f"{verdict.allowed:.3g}"
-            end = styled(f"{verdict.beyond} beyond", "red") if verdict.beyond else "within"
-            rows.append((verdict.output, *values, allowed, end))
-        return table(("expected", *numbers, ""), rows, right=numbers, long=("expected",))
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        outputs = [verdict.as_dict() for verdict in self.verdicts]
-        return {"file": str(self.path), "set": self.nearest or None, "is_within": not self.beyond, "outputs": outputs}

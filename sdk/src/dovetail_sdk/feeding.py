@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,7 +111,8 @@ def feeds_for(
         rate: How many samples a second sounds must have; None for what the model says, or any.
 
     Raises:
-        click.UsageError: An input is not given, given twice or unknown, or a file cannot be read.
+        UnreadableFile: A file cannot be read, or what it holds does not go into the input.
+        click.UsageError: An input is not given, given twice or unknown, or takes no such file.
     """
     by_name = {spec.name: spec for spec in specs}
     feeds = Feeds()
@@ -126,10 +128,11 @@ def feeds_for(
     missing = [spec for spec in specs if spec.name not in feeds.notes]
     if missing:
         given = f"--input {missing[0].name}=FILE" if len(specs) > 1 else "--input FILE"
-        raise click.UsageError(
-            f"{len(missing)} input{'s are' if len(missing) > 1 else ' is'} not given: {', '.join(map(str, missing))}; "
-            f"add {given} (.npy, .npz, .wav, a picture), or --input random"
-        )
+        what = f"{len(missing)} input{'s are' if len(missing) > 1 else ' is'} not given: {', '.join(map(str, missing))}"
+        archive = next((Path(source) for source in nameless if Path(source).suffix.lower() == ".npz"), None)
+        if archive is not None:
+            raise UnreadableFile(archive, f"{archive} does not have all inputs: {what}")
+        raise click.UsageError(f"{what}; add {given} (.npy, .npz, .wav, a picture), or --input random")
     _make_up(feeds, specs, seed)
     return feeds
 
@@ -151,14 +154,14 @@ def split_source(text: str, by_name: Mapping[str, InputSpec]) -> tuple[str | Non
     Raises:
         click.UsageError: There is no such input, or a source without a name does not exist.
     """
-    if text == RANDOM or Path(text).exists():
+    if text == RANDOM or os.path.lexists(text):
         return None, text
     # The longest name first: a name may itself hold an equals sign.
     for name in sorted(by_name, key=len, reverse=True):
         if text.startswith(f"{name}="):
             return name, text[len(name) + 1 :]
     name, equals, source = text.partition("=")
-    if equals and (source == RANDOM or Path(source).exists()):
+    if equals and (source == RANDOM or os.path.lexists(source)):
         raise click.UsageError(f"there is no input {name!r}; the inputs are {', '.join(map(repr, by_name)) or 'none'}")
     raise click.UsageError(f"input file {text!r} does not exist")
 
@@ -180,18 +183,22 @@ def _feed_nameless(
     if Path(source).suffix.lower() == ".npz":
         arrays = load_npz(Path(source))
         if set(arrays) <= set(by_name):
+            twice = next((name for name in arrays if name in feeds.notes), None)
+            if twice is not None:
+                raise UnreadableFile(Path(source), f"{source} has input {twice!r}, which is given twice then")
             for name, array in arrays.items():
-                feeds.add(name, *_cast(by_name[name], array, f"{source}[{name}]"))
+                feeds.add(name, *_cast(by_name[name], array, Path(source), f"[{name}]"))
             return
         called = _inputs_beside_outputs(arrays, by_name, [spec.name for spec in open_specs])
         if called:
             for name, key in called.items():
-                feeds.add(name, *_cast(by_name[name], arrays[key], f"{source}[{key}]"))
+                feeds.add(name, *_cast(by_name[name], arrays[key], Path(source), f"[{key}]"))
             return
         if len(arrays) > 1 or len(by_name) > 1:
-            raise click.UsageError(
-                f"the arrays in {source} are {', '.join(map(repr, arrays))}, the inputs {', '.join(map(repr, by_name))}; "
-                "say which goes where by naming the arrays so"
+            raise UnreadableFile(
+                Path(source),
+                f"the arrays in {source} are {', '.join(map(repr, arrays)) or 'none'}, the inputs "
+                f"{', '.join(map(repr, by_name))}; say which goes where by naming the arrays so",
             )
     if len(open_specs) != 1:
         names = ", ".join(repr(spec.name) for spec in open_specs) or "none"
@@ -224,18 +231,20 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | N
         return None, RANDOM
     path = Path(source)
     suffix = path.suffix.lower()
+    if path.is_symlink() and not path.exists():
+        raise UnreadableFile(path, f"{path} is a link to {str(path.readlink())!r}, which does not exist")
     if not path.is_file():
-        raise click.UsageError(f"input file {source!r} does not exist")
+        raise UnreadableFile(path, f"input file {source!r} does not exist")
     if suffix == ".npy":
-        return _cast(spec, load_npy(path), source)
+        return _cast(spec, load_npy(path), path)
     if suffix == ".npz":
         arrays = load_npz(path)
         if spec.name in arrays:
-            return _cast(spec, arrays[spec.name], f"{source}[{spec.name}]")
+            return _cast(spec, arrays[spec.name], path, f"[{spec.name}]")
         if len(arrays) == 1:
             (name,) = arrays
-            return _cast(spec, arrays[name], f"{source}[{name}]")
-        raise click.UsageError(f"{source} has no array {spec.name!r}; it has {', '.join(map(repr, arrays)) or 'none'}")
+            return _cast(spec, arrays[name], path, f"[{name}]")
+        raise UnreadableFile(path, f"{source} has no array {spec.name!r}; it has {', '.join(map(repr, arrays)) or 'none'}")
     if suffix in SUFFIXES:
         array, note = picture_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, settings, spec.meaning)
         return array, f"{source}: {note}"
@@ -254,7 +263,7 @@ def load_npy(path: Path) -> Array:
     """
     loaded = _load(path)
     if not isinstance(loaded, np.ndarray):
-        raise UnreadableFile(f"{path} holds several arrays; its suffix must be .npz")
+        raise UnreadableFile(path, f"{path} holds several arrays; its suffix must be .npz")
     return loaded
 
 
@@ -266,7 +275,7 @@ def load_npz(path: Path) -> dict[str, Array]:
     """
     loaded = _load(path)
     if isinstance(loaded, np.ndarray):
-        raise UnreadableFile(f"{path} holds one array; its suffix must be .npy")
+        raise UnreadableFile(path, f"{path} holds one array; its suffix must be .npy")
     return loaded
 
 
@@ -279,18 +288,25 @@ def _load(path: Path) -> Array | dict[str, Array]:
     except (ValueError, EOFError, TypeError, zipfile.BadZipFile) as error:  # OSError speaks for itself
         # NumPy's advice is to unpickle what it does not know.
         reason = "it is no such file, or holds Python objects" if "pickle" in str(error) else error
-        raise UnreadableFile(f"{path} cannot be read as arrays: {reason}") from None
+        raise UnreadableFile(path, f"{path} cannot be read as arrays: {reason}") from None
 
 
-def _cast(spec: InputSpec, array: Array, source: str) -> tuple[Array, str]:
-    """Convert between floats, or integers of one kind; the runtime is to refuse anything else."""
-    wanted = spec.dtype.numpy
+def _cast(spec: InputSpec, array: Array, path: Path, member: str = "") -> tuple[Array, str]:
+    """Convert between floats, or integers of one kind; the runtime is to refuse anything else.
+
+    Args:
+        spec: The input.
+        array: What is to go into it.
+        path: Where it comes from.
+        member: Which array of that file it is, in brackets.
+    """
+    wanted, source = spec.dtype.numpy, f"{path}{member}"
     note = f"{source}: {array.dtype}[{', '.join(map(str, array.shape))}]"
     if array.dtype == wanted or spec.dtype.label == "bfloat16" or not np.can_cast(array.dtype, wanted, "same_kind"):
         return array, note
     converted = array.astype(wanted)
     if array.dtype.kind in "iu" and not np.array_equal(converted, array):
-        raise click.UsageError(f"{source} holds {array.dtype} numbers that do not fit into {spec.dtype}, as {spec} wants")
+        raise UnreadableFile(path, f"{source} holds {array.dtype} numbers that do not fit into {spec.dtype}, as {spec} wants")
     return converted, f"{note} converted to {spec.dtype}"
 
 

@@ -1,36 +1,20 @@
-"""Run a network on each of many files: those of a folder, of a pattern, or named one by one."""
+"""Find the many files of an input: those of a folder, of a pattern, or named one by one."""
 
 from __future__ import annotations
 
 import glob
-import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
-import numpy.typing as npt
-
-from dovetail.ground.foreign_text import printable
 
 from . import sounds
-from .feeding import RANDOM, Feeds, InputSpec, split_source
-from .pictures import SUFFIXES, UnreadableFile
-
-if TYPE_CHECKING:
-    from .answers import Answers
-    from .detections import Detection
-
-Array = npt.NDArray[Any]
+from .feeding import RANDOM, InputSpec, split_source
+from .pictures import SUFFIXES
 
 SAMPLES = frozenset({*SUFFIXES, *sounds.SUFFIXES, ".npy", ".npz"})
 """Suffixes of the files in a folder that are run."""
-
-FILES = "files"
-"""What the array is called that has the names of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,233 +113,9 @@ def _expanded(source: str) -> list[Path] | None:
 
 
 def _is_sample(path: Path) -> bool:
-    return path.suffix.lower() in SAMPLES and not path.name.startswith(".") and path.is_file()
+    return path.suffix.lower() in SAMPLES and not path.name.startswith(".") and is_file_or_dangling(path)
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What came of one file.
-
-    Attributes:
-        path: The file.
-        error: Why there is nothing; empty if there is.
-        answers: The best classes of the outputs that have classes.
-        detections: What a detector found; None without one.
-        seconds: What the run took, without reading the file.
-    """
-
-    path: Path
-    error: str = ""
-    answers: Sequence[Answers] = ()
-    detections: Sequence[Detection] | None = None
-    seconds: float = 0.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        if self.error:
-            return {"file": str(self.path), "error": self.error}
-        document: dict[str, Any] = {
-            "file": str(self.path),
-            "seconds": self.seconds,
-            "outputs": [one.as_dict() for one in self.answers],
-        }
-        return document if self.detections is None else document | {"detections": [one.as_dict() for one in self.detections]}
-
-
-@dataclass(slots=True)
-class Stack:
-    """The outputs of all files so far, one behind the other.
-
-    Attributes:
-        files: Those that ran.
-        arrays: By output, of each file.
-    """
-
-    files: list[Path] = field(default_factory=list)
-    arrays: dict[str, list[Array]] = field(default_factory=dict)
-
-    def add(self, path: Path, results: Mapping[str, Array]) -> None:
-        """Take the outputs of another file.
-
-        Raises:
-            UnreadableFile: One has another shape than before.
-        """
-        for name, array in results.items():
-            before = self.arrays.get(name)
-            if before and before[0].shape != array.shape:
-                shapes = f"{list(array.shape)}, and {list(before[0].shape)} of {self.files[0]}"
-                raise UnreadableFile(f"its output {name!r} is {shapes}: they do not go into one array")
-        for name, array in results.items():
-            self.arrays.setdefault(name, []).append(array)
-        self.files.append(path)
-
-    def stacked(self) -> dict[str, Array]:
-        """Return the outputs: along their first axis where that has one picture, else a new one."""
-        return {
-            name: np.concatenate(found) if found[0].ndim and found[0].shape[0] == 1 else np.stack(found)
-            for name, found in self.arrays.items()
-        }
-
-    def with_files(self) -> dict[str, Array]:
-        """Return the outputs and, as texts, the names of the files in the same order."""
-        arrays = self.stacked()
-        key = FILES
-        while key in arrays:
-            key += "_"
-        return arrays | {key: np.array([str(path) for path in self.files], np.str_)}
-
-
-class Lines:
-    """Lays out a line for each file.
-
-    Args:
-        files: All files.
-        kind: What the scores are; empty without classes.
-        width: Columns that a line may have.
-    """
-
-    def __init__(self, files: Sequence[Path], kind: str, width: int) -> None:
-        folders = {path.parent for path in files}
-        self._names = {path: printable(path.name if len(folders) == 1 else str(path)) for path in files}
-        self._kind = kind
-        self._room = width
-        self._wide = min(max(len("file"), *map(len, self._names.values())), max(16, width // 3))
-
-    @property
-    def heading(self) -> str:
-        """The line above the others."""
-        return self._line("file", self._kind, "class") if self._kind else ""
-
-    def of(self, outcome: Outcome) -> list[str]:
-        """Return the line of a file; several if several classes or outputs are to be shown."""
-        from .rendering import shortened
-
-        name = shortened(self._names[outcome.path], self._wide)
-        if outcome.error:
-            return [f"{name:<{self._wide}}  failed: {outcome.error}"]
-        if outcome.detections is not None:
-            found = ", ".join(f"{one.label} {one.score:.2f}" for one in outcome.detections) or "nothing"
-            return [self._cut(f"{name:<{self._wide}}  {found}")]
-        several = len(outcome.answers) > 1
-        lines: list[str] = []
-        for answers in outcome.answers:
-            for row in answers.rows:
-                for answer in row:
-                    label = answer.label or f"class {answer.number}"
-                    lines.append(
-                        self._line(
-                            "" if lines else name, f"{answer.score:.4g}", f"{answers.output}: {label}" if several else label
-                        )
-                    )
-        return lines or [f"{name:<{self._wide}}  {outcome.seconds * 1e3:.3g} ms"]
-
-    def _line(self, name: str, score: str, label: str) -> str:
-        return self._cut(f"{name:<{self._wide}}  {score:>{max(10, len(self._kind))}}  {label}")
-
-    def _cut(self, line: str) -> str:
-        from .rendering import cut
-
-        return cut(line.rstrip(), self._room)
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of all files.
-
-    Attributes:
-        outcomes: Of each file.
-        seconds: What all took, with reading the files.
-    """
-
-    outcomes: list[Outcome] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def failed(self) -> list[Outcome]:
-        """Those of which nothing came."""
-        return [one for one in self.outcomes if one.error]
-
-    @property
-    def ran(self) -> int:
-        """How many files ran."""
-        return len(self.outcomes) - len(self.failed)
-
-    @property
-    def rate(self) -> float:
-        """Files a second that ran."""
-        return self.ran / self.seconds if self.seconds else 0.0
-
-    @property
-    def sentences(self) -> list[str]:
-        """Sum it up."""
-        from .rendering import seconds_text
-
-        count, failed = len(self.outcomes), self.failed
-        running = sum(one.seconds for one in self.outcomes)
-        lines = [
-            f"{self.ran} of {count} files in {seconds_text(self.seconds)}, {self.rate:.3g} a second; "
-            f"{seconds_text(running)} of it in the network"
-        ]
-        return [*lines, f"{len(failed)} failed: {', '.join(str(one.path) for one in failed)}"] if failed else lines
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
-        return {
-            "files": [one.as_dict() for one in self.outcomes],
-            "failed": len(self.failed),
-            "seconds": self.seconds,
-            "files_per_second": self.rate,
-        }
-
-
-def run_each(
-    many: ManyFiles,
-    feed: Callable[[Sequence[str]], Feeds],
-    run: Callable[[Mapping[str, Array]], Mapping[str, Array]],
-    understand: Callable[[Outcome, Mapping[str, Array]], None],
-    done: Callable[[Outcome], None],
-) -> Tally:
-    """Run a network on each of many files; one that cannot be read or run does not end it.
-
-    Args:
-        many: The files.
-        feed: Reads all inputs.
-        run: Runs the network.
-        understand: Puts what outputs say into the outcome.
-        done: Called after each file.
-
-    Raises:
-        click.UsageError: What is given would not do for any file.
-    """
-    from dovetail import DovetailError
-
-    tally = Tally()
-    is_alike = len({_kind(path) for path in many.files}) == 1
-    begin = perf_counter()
-    for path in many.files:
-        outcome = Outcome(path)
-        try:
-            feeds = feed(many.texts(path))
-            started = perf_counter()
-            results = run(feeds.arrays)
-            outcome.seconds = perf_counter() - started
-            understand(outcome, results)
-        except (click.UsageError, DovetailError, OSError) as error:
-            if isinstance(error, click.UsageError) and not isinstance(error, UnreadableFile) and is_alike and not tally.ran:
-                raise
-            outcome = Outcome(path, _reason(error, path))
-        tally.outcomes.append(outcome)
-        done(outcome)
-    tally.seconds = perf_counter() - begin
-    return tally
-
-
-def _kind(path: Path) -> str:
-    suffix = path.suffix.lower()
-    return "picture" if suffix in SUFFIXES else "sound" if suffix in sounds.SUFFIXES else suffix
-
-
-def _reason(error: Exception, path: Path) -> str:
-    """Say in one line why a file failed, without its name."""
-    message = getattr(error, "message", None) or (isinstance(error, OSError) and error.strerror) or str(error)
-    return " ".join(str(message).removeprefix(os.fspath(path)).split())
+def is_file_or_dangling(path: Path) -> bool:
+    """Say whether a path is a file, or a link to what is not there, which reading it tells."""
+    return path.is_file() or (path.is_symlink() and not path.exists())

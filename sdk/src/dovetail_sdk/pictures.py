@@ -22,8 +22,25 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
+_BYTES_OF_A_PIXEL = 4 + 4 * 4
+"""As Pillow holds it, and as real numbers of up to four channels."""
+
+
 class UnreadableFile(click.UsageError):
-    """A file holds no picture, sound or arrays; another one in its place may."""
+    """A file holds nothing that goes into the input; another one in its place may.
+
+    Args:
+        path: The file.
+        message: What is wrong with it.
+    """
+
+    def __init__(self, path: Path, message: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class UnfitKind(click.UsageError):
+    """An input takes no pictures, or no sounds, whatever is on them; it may take arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,25 +79,25 @@ def place_for(name: str, shape: tuple[Dimension, ...], layout: str) -> PicturePl
     """Find out how a picture lies in an input of this shape.
 
     Raises:
-        click.UsageError: The shape is not one of a picture, or both layouts fit it and none was
+        UnfitKind: The shape is not one of a picture, or both layouts fit it and none was
             chosen.
     """
     text = f"input {name!r} [{', '.join(map(str, shape))}]"
     rank = len(shape)
     if rank not in (2, 3, 4) or (rank == 4 and isinstance(shape[0], int) and shape[0] != 1):
-        raise click.UsageError(f"{text} takes no picture; give an array: --input {name}=FILE.npy")
+        raise UnfitKind(f"{text} takes no picture; give an array: --input {name}=FILE.npy")
     if rank == 2:
         return PicturePlace("hw", 1, _size(shape[0]), _size(shape[1]), rank)
     first, last = shape[-3], shape[-1]
     fits = {"nchw": first in _MODES, "nhwc": last in _MODES}
     if layout == "auto":
         if not any(fits.values()):
-            raise click.UsageError(f"{text} has 1, 3 or 4 channels in neither layout; give an array: --input {name}=FILE.npy")
+            raise UnfitKind(f"{text} has 1, 3 or 4 channels in neither layout; give an array: --input {name}=FILE.npy")
         if all(fits.values()):
-            raise click.UsageError(f"{text} may be read as NCHW and as NHWC; choose: --layout nchw or --layout nhwc")
+            raise UnfitKind(f"{text} may be read as NCHW and as NHWC; choose: --layout nchw or --layout nhwc")
         layout = "nchw" if fits["nchw"] else "nhwc"
     elif not fits[layout]:
-        raise click.UsageError(f"{text} does not have 1, 3 or 4 channels where {layout.upper()} has them")
+        raise UnfitKind(f"{text} does not have 1, 3 or 4 channels where {layout.upper()} has them")
     if layout == "nchw":
         return PicturePlace(layout, int(first), _size(shape[-2]), _size(shape[-1]), rank)
     return PicturePlace(layout, int(last), _size(shape[-3]), _size(shape[-2]), rank)
@@ -99,7 +116,7 @@ def picture_tensor(
 
     Raises:
         UnreadableFile: The file is no picture.
-        click.UsageError: It does not go into the input.
+        UnfitKind: No picture goes into the input.
     """
     place = place_for(name, shape, settings.layout)
     image, steps = _read(path, place)
@@ -140,15 +157,17 @@ def _scaling(
 def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
+    image: Image.Image
     try:
         with Image.open(path) as file:
-            image = ImageOps.exif_transpose(file)
-            mode = image.mode
-            image = image.convert(_MODES[place.channels])
+            ImageOps.exif_transpose(file, in_place=True)
+            mode = file.mode
+            image = file if mode == _MODES[place.channels] else file.convert(_MODES[place.channels])  # which copies it
+            image.load()
     except UnidentifiedImageError:
-        raise UnreadableFile(f"{path} is not a picture that can be read") from None
+        raise UnreadableFile(path, f"{path} is not a picture that can be read") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise UnreadableFile(f"{path} cannot be read as a picture: {error}") from None
+        raise UnreadableFile(path, f"{path} cannot be read as a picture: {error}") from None
     steps = [f"{image.width}x{image.height} {mode}"]
     if mode != image.mode:
         steps.append(f"to {image.mode}")
@@ -157,6 +176,19 @@ def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:
         image = image.resize(wanted, Image.Resampling.BILINEAR)
         steps.append(f"resized to {wanted[0]}x{wanted[1]}, bilinear")
     return image, steps
+
+
+def decoded_bytes(path: Path) -> int:
+    """Return about what reading a picture takes, by its header; 0 if it cannot be read."""
+    from PIL import Image
+
+    try:
+        if not path.is_file():
+            return 0
+        with Image.open(path) as file:
+            return file.width * file.height * _BYTES_OF_A_PIXEL
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
+        return 0
 
 
 def _converted(
@@ -169,7 +201,7 @@ def _converted(
     if dtype.is_float:
         return values.astype(dtype.numpy), dtype.label
     if not dtype.is_integer:
-        raise click.UsageError(f"a picture does not go into an input of type {dtype}")
+        raise UnfitKind(f"a picture does not go into an input of type {dtype}")
     what = dtype.label
     if quantization is not None:
         values = values / np.float32(quantization.scale[0]) + np.float32(quantization.zero_point[0])
@@ -190,7 +222,7 @@ def _size(dimension: Dimension) -> int | None:
 
 def _per_channel(option: str, numbers: tuple[float, ...], channels: int) -> npt.NDArray[np.float32]:
     if len(numbers) not in (1, channels):
-        raise click.UsageError(f"{option} has {len(numbers)} numbers for {channels} channels")
+        raise UnfitKind(f"{option} has {len(numbers)} numbers for {channels} channels")
     return np.asarray(numbers, np.float32)
 
 

@@ -15,18 +15,22 @@ import numpy.typing as npt
 
 import dovetail
 from dovetail import Limits, LoadedNetwork, Network
+from dovetail.runtime import default_runtime
 
-from .answers import Answers, answers_of, answers_table, class_count, kinds_of_scores, not_finite, outputs_table
+from .answers import Answers, answers_of, answers_table, class_count, kinds_of_scores, nan_counts, not_finite, outputs_table
 from .detections import Detection, Detector, detections, detections_table, draw, find_detector, picture_size
-from .expecting import Comparison, Expected, Tolerance
+from .expecting import Expected
 from .feeding import Feeds, InputSpec, feeds_for, input_specs
-from .folders import Lines, ManyFiles, Outcome, Stack, Tally, find_many, run_each
+from .file_lines import Lines
+from .folders import ManyFiles, find_many
 from .labels import ClassNames
+from .many_runs import Outcome, Stack, Tally, run_each
 from .options import STDOUT, logger, shapes_for, tell_assumed
 from .pictures import PictureSettings
 from .rendering import lines_above_progress, room, show, working
 from .saving import save
 from .statistics import summary_of
+from .verdicts import Comparison, Tolerance
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -198,6 +202,9 @@ class _Run:
             return None
         return self._expected.compare(self._loaded.outputs, results, self._network, self._request.bounds)
 
+    def _dtypes(self) -> dict[str, str]:
+        return {spec.name: spec.dtype.label for spec in self._loaded.outputs}
+
     def _tell_notes(self) -> None:
         for note in self._names.notes:
             logger.info("note: %s", note)
@@ -220,7 +227,7 @@ class _Run:
         self._tell_notes()
         answers = self._answers(results, labels, 5 if request.top is None else request.top)
         found = self._detections(results, labels)
-        dtypes = {spec.name: spec.dtype.label for spec in self._loaded.outputs}
+        dtypes = self._dtypes()
         request.shows(outputs_table(results, dtypes))
         for line in not_finite(results, dtypes):
             request.says(line)
@@ -241,7 +248,7 @@ class _Run:
             | ({} if found is None else {"detections": [one.as_dict() for one in found]})
             | ({} if compared is None else {"expected": compared.as_dict()})
         )
-        return compared is None or not compared.beyond
+        return compared is None or compared.is_within
 
     def _show_detections(self, found: Sequence[Detection], picture: Path | None) -> None:
         request = self._request
@@ -255,7 +262,8 @@ class _Run:
 
     def _show_comparison(self, compared: Comparison | None) -> None:
         if compared is not None:
-            self._request.shows(compared.table())
+            if compared.verdicts:
+                self._request.shows(compared.table())
             for line in compared.sentences:
                 self._request.says(line)
 
@@ -289,34 +297,54 @@ class _Run:
             if is_given:
                 raise click.UsageError(f"{option} takes one input, but there are {len(many.files)} files: name one of them")
         stack = Stack() if request.output is not None or self._expected is not None else None
+        dtypes = self._dtypes()
         lines = Lines(many.files, self._kind(), room())
-        if lines.heading:
-            request.says(lines.heading)
+        heading = [lines.heading] if lines.heading else []
         is_first = True
 
-        def feed(texts: Sequence[str]) -> Feeds:
+        def run(feeds: Feeds) -> Arrays:
             nonlocal is_first
-            feeds = self._feed(texts)
             if is_first:
                 tell_assumed(feeds.assumed)
             is_first = False
-            return feeds
+            return self._run(feeds.arrays)
 
         def understand(outcome: Outcome, results: Arrays) -> None:
             labels = self._labels(results)
             outcome.answers = self._answers(results, labels, 1 if request.top is None else request.top)
             outcome.detections = self._detections(results, labels)
+            outcome.nan = nan_counts(results, dtypes)
             if stack is not None:
                 stack.add(outcome.path, results)
 
+        def told(outcome: Outcome) -> str:
+            shown = [*heading, *lines.of(outcome)]
+            heading.clear()  # which stands above the first
+            return "\n".join(shown)
+
         with self._lines(len(many.files)) as tell:
-            tally = run_each(many, feed, self._run, understand, lambda outcome: tell("\n".join(lines.of(outcome))))
+            tally = run_each(
+                many,
+                self._feed,
+                run,
+                understand,
+                lambda outcome: tell(told(outcome)),
+                request.threads or default_runtime().threads,
+                self._settled(many),
+            )
         self._tell_notes()
         compared = self._finish(tally, stack)
         request.gives(
             {"model": str(request.model), **tally.as_dict()} | ({} if compared is None else {"expected": compared.as_dict()})
         )
-        return not tally.failed and (compared is None or not compared.beyond)
+        return not tally.failed and (compared is None or compared.is_within)
+
+    def _settled(self, many: ManyFiles) -> set[str]:
+        """Return the inputs that are alike for all files, of a shape that these do not decide."""
+        if many.input is None:
+            return set()
+        beside = (spec for spec in self._specs if spec.name != many.input)
+        return {spec.name for spec in beside if all(isinstance(size, int) for size in spec.shape)}
 
     def _lines(self, count: int) -> AbstractContextManager[Callable[[str], None]]:
         if self._request.json_file == STDOUT:
@@ -338,12 +366,15 @@ class _Run:
         request = self._request
         for line in tally.sentences:
             request.says(line)
-        if stack is None or not stack.files:
+        if stack is None:
             return None
-        if request.output is not None:
+        if request.output is not None and stack.files:
             save(request.output, stack.stacked() if request.output.suffix.lower() == ".npy" else stack.with_files())
             request.says(f"written to {request.output}")
-        compared = self._compared(stack.stacked())
+        if self._expected is None:
+            return None
+        outputs, bounds = self._loaded.outputs, request.bounds
+        compared = self._expected.compare_files(outputs, stack.files, stack.stacked(), self._network, bounds)
         self._show_comparison(compared)
         return compared
 

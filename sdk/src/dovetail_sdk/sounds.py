@@ -6,11 +6,10 @@ import wave
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 import numpy.typing as npt
 
-from .pictures import UnreadableFile, to_bfloat16
+from .pictures import UnfitKind, UnreadableFile, to_bfloat16
 
 if TYPE_CHECKING:
     from dovetail import DType, Quantization
@@ -26,13 +25,13 @@ def time_axis(name: str, shape: tuple[Dimension, ...]) -> int:
     """Find the axis of an input that samples lie along: all others are 1, or open.
 
     Raises:
-        click.UsageError: The shape is not one of a sound.
+        UnfitKind: The shape is not one of a sound.
     """
     long = [axis for axis, size in enumerate(shape) if isinstance(size, int) and size != 1]
     open_axes = [axis for axis, size in enumerate(shape) if isinstance(size, str)]
     if len(long) > 1 or not (long or open_axes):
         text = f"input {name!r} [{', '.join(map(str, shape))}]"
-        raise click.UsageError(f"{text} takes no sound, which has one axis; give an array: --input {name}=FILE.npy")
+        raise UnfitKind(f"{text} takes no sound, which has one axis; give an array: --input {name}=FILE.npy")
     return long[0] if long else open_axes[-1]
 
 
@@ -59,7 +58,7 @@ def sound_tensor(
 
     Raises:
         UnreadableFile: The file is no such sound, or has another rate.
-        click.UsageError: It does not go into the input.
+        UnfitKind: No sound goes into the input.
     """
     axis = time_axis(name, shape)
     size = shape[axis]
@@ -79,19 +78,21 @@ def _read(path: Path, rate: int | None, most: int | None) -> tuple[npt.NDArray[n
         with wave.open(str(path), "rb") as file:
             channels, width, found, count = file.getnchannels(), file.getsampwidth(), file.getframerate(), file.getnframes()
             if width not in _STORED:
-                raise UnreadableFile(f"{path} has samples of {8 * width} bits; 8, 16 and 32 can be read")
+                raise UnreadableFile(path, f"{path} has samples of {8 * width} bits; 8, 16 and 32 can be read")
             if rate is not None and found != rate:
                 raise UnreadableFile(
-                    f"{path} has {found} samples a second, the network takes {rate}; bring it to that rate first, or say --rate"
+                    path,
+                    f"{path} has {found} samples a second, the network takes {rate}; bring it to that rate first, or say "
+                    "--rate",
                 )
             data = file.readframes(count if most is None else min(count, most))
     except (wave.Error, EOFError) as error:
-        raise UnreadableFile(f"{path} cannot be read as a sound: {str(error) or 'it is cut off'}") from None
+        raise UnreadableFile(path, f"{path} cannot be read as a sound: {str(error) or 'it is cut off'}") from None
     stored = np.frombuffer(data[: len(data) // (width * channels) * width * channels], _STORED[width])
     values = (stored.astype(np.float64) - (128 if width == 1 else 0)) / 2.0 ** (8 * width - 1)
     samples = values.reshape(-1, channels).mean(axis=1).astype(np.float32)
     if not len(samples):
-        raise UnreadableFile(f"{path} holds no samples")
+        raise UnreadableFile(path, f"{path} holds no samples")
     steps = [f"{count} samples of {8 * width} bits at {found} Hz"]
     if channels > 1:
         steps.append(f"mean of {channels} channels")
@@ -108,7 +109,7 @@ def _converted(
     if dtype.is_float:
         return samples.astype(dtype.numpy), dtype.label
     if not dtype.is_integer:
-        raise click.UsageError(f"a sound does not go into an input of type {dtype}")
+        raise UnfitKind(f"a sound does not go into an input of type {dtype}")
     limits = np.iinfo(dtype.numpy)
     if quantization is not None:
         scale, zero = quantization.scale[0], quantization.zero_point[0]

@@ -33,9 +33,9 @@ class ManyInputs(JsonToFile):
             return super().values_of(option, rest)
         values = [rest.pop(0)]
         if rest and not rest[0].startswith("-"):
-            from ..folders import SAMPLES
+            from ..folders import SAMPLES, is_file_or_dangling
 
-            while rest and Path(rest[0]).suffix.lower() in SAMPLES and Path(rest[0]).is_file():
+            while rest and Path(rest[0]).suffix.lower() in SAMPLES and is_file_or_dangling(Path(rest[0])):
                 values += [option, rest.pop(0)]
         return values
 
