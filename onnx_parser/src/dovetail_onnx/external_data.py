@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail import DovetailError, ErrorCode, ModelError
+from dovetail.ground.late_reads import PlaceInFile, may_wait
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import read_into
 
@@ -30,8 +31,8 @@ class ExternalData:
         self._folder = None if folder is None else os.path.realpath(folder)
         self.files: dict[str, None] = {}
 
-    def read(self, tensor: TensorProto, nbytes: int) -> npt.NDArray[np.uint8]:
-        """Return the bytes of a tensor.
+    def read(self, tensor: TensorProto, nbytes: int) -> npt.NDArray[np.uint8] | PlaceInFile:
+        """Return the bytes of a tensor, or where they are if they may wait there.
 
         Raises:
             ModelError: The path leaves the folder or is of no regular file
@@ -71,9 +72,12 @@ class ExternalData:
             ) from error
 
 
-def _read(file: RawIOBase, path: str, offset: int, nbytes: int, name: str) -> npt.NDArray[np.uint8]:
-    size = os.fstat(file.fileno()).st_size
+def _read(file: RawIOBase, path: str, offset: int, nbytes: int, name: str) -> npt.NDArray[np.uint8] | PlaceInFile:
+    found_open = os.fstat(file.fileno())
+    size = found_open.st_size
     if offset + nbytes <= size:
+        if may_wait(nbytes):
+            return PlaceInFile(path, found_open, offset, nbytes, f"tensor {name!r}")
         budget().take_memory(nbytes, f"tensor {name!r}")
         file.seek(offset)
         found = np.empty(nbytes, np.uint8)

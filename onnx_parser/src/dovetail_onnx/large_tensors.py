@@ -7,6 +7,7 @@ is left, and every file that is in any way unusual, `wire` reads as a whole.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import BufferedReader
 from itertools import count
@@ -15,14 +16,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dovetail.ground.late_reads import LARGE, PlaceInFile, may_wait
 from dovetail.ground.limits import budget
 from dovetail.ground.pieces import read_into
 from dovetail.ground.records import NamedTuple
 
 from .messages import GraphProto, ModelProto, TensorProto
 
-_LARGE = 1 << 12
-"""Bytes of a tensor that are worth the cutting."""
 _VARINT, _EIGHT_BYTES, _SIZED, _FOUR_BYTES = 0, 1, 2, 5
 """Wire types."""
 _LONGEST_HEAD = 20
@@ -45,10 +45,10 @@ class _Field(NamedTuple):
     end: int
 
 
-def read_apart(path: str) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[Any]]]:
+def read_apart(path: str) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[Any] | PlaceInFile]]:
     """Return an ONNX file without the bytes of large initializers, and these by place.
 
-    The place is that among the initializers.
+    The place is that among the initializers. Bytes that may wait in the file are not read.
 
     Raises:
         OddEncodingError: The file is to be read as a whole.
@@ -56,17 +56,18 @@ def read_apart(path: str) -> tuple[bytes | bytearray, Mapping[int, npt.NDArray[A
         OSError: It cannot be read.
     """
     with open(path, "rb") as file:
-        return _Cutter(file).cut()
+        return _Cutter(file, path).cut()
 
 
 class _Cutter:
-    def __init__(self, file: BufferedReader) -> None:
+    def __init__(self, file: BufferedReader, path: str) -> None:
         self._file = file
+        self._path = path
         self._size = file.seek(0, 2)
         self._places = count()
-        self._cut: dict[int, npt.NDArray[Any]] = {}
+        self._cut: dict[int, npt.NDArray[Any] | PlaceInFile] = {}
 
-    def cut(self) -> tuple[bytes | bytearray, dict[int, npt.NDArray[Any]]]:
+    def cut(self) -> tuple[bytes | bytearray, dict[int, npt.NDArray[Any] | PlaceInFile]]:
         """Return what is left, and what was cut out."""
         if not self._size:
             raise OddEncodingError("the file is empty")
@@ -78,12 +79,20 @@ class _Cutter:
 
     def _tensor(self, begin: int, end: int) -> bytes | bytearray | None:
         place = next(self._places)
-        if end - begin < _LARGE:
+        if end - begin < LARGE:
             return None
         raw = [field for field in self._fields(begin, end) if field.number == TensorProto.numbers["raw_data"]]
-        if len(raw) != 1 or raw[0].wire != _SIZED or raw[0].end - raw[0].payload < _LARGE:
+        if len(raw) != 1 or raw[0].wire != _SIZED or raw[0].end - raw[0].payload < LARGE:
             return None
-        array = np.empty(raw[0].end - raw[0].payload, np.uint8)
+        nbytes = raw[0].end - raw[0].payload
+        if may_wait(nbytes):
+            status = os.fstat(self._file.fileno())
+            if raw[0].end > status.st_size:
+                raise OddEncodingError("the file ends within a tensor")
+            budget().give_memory(nbytes)
+            self._cut[place] = PlaceInFile(self._path, status, raw[0].payload, nbytes, f"initializer {place}")
+            return self._read(begin, raw[0].begin) + self._read(raw[0].end, end)
+        array = np.empty(nbytes, np.uint8)
         self._file.seek(raw[0].payload)
         if read_into(self._file, array) != array.nbytes:
             raise OddEncodingError("the file ends within a tensor")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from dovetail import DovetailError, ErrorCode, ModelError
 from dovetail.ground.limits import budget
@@ -15,6 +13,7 @@ from dovetail.ground.records import NamedTuple
 from .large_tensors import OddEncodingError, joined, read_apart, read_bytes
 from .malformed import malformed
 from .messages import ModelProto
+from .tensors import Bytes
 from .wire import WireError, decode_number
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class ModelFile(NamedTuple):
     proto: ModelProto
     origin: str
     folder: str | None = None
-    cut: Mapping[int, npt.NDArray[Any]] = {}
+    cut: Mapping[int, Bytes] = {}
 
 
 def read_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> ModelFile:
@@ -90,7 +89,7 @@ def begins_as_model(head: bytes) -> bool:
     return fields > 1
 
 
-def _read(path: str, origin: str) -> tuple[ModelProto, Mapping[int, npt.NDArray[Any]]]:
+def _read(path: str, origin: str) -> tuple[ModelProto, Mapping[int, Bytes]]:
     load = budget()
     taken = load.memory
     try:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
-
-import numpy.typing as npt
+from typing import TypeAlias
 
 from dovetail.graph.layer import OutputSlot
 from dovetail.ground.limits import budget
 from dovetail.ground.records import Record, field
 
 from .messages import AttributeProto, GraphProto, OperatorSetIdProto, SparseTensorProto, TensorProto
+from .tensors import Bytes
 
 _LONGEST_NAME = 512
 """Characters of a layer's name.
@@ -40,7 +39,7 @@ class Scope(Record, frozen=True):
         prefix: Put before the names of layers.
         depth: How many levels lie around it.
         initializers: Constants by name; one becomes a layer when it is first read.
-        cut: Bytes of initializers that were read apart from their messages, by name.
+        cut: Bytes of initializers that were taken apart from their messages, by name.
         values: Slots by name.
     """
 
@@ -50,7 +49,7 @@ class Scope(Record, frozen=True):
     prefix: str = ""
     depth: int = 0
     initializers: dict[str, Initializer] = field(default_factory=dict)
-    cut: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    cut: dict[str, Bytes] = field(default_factory=dict)
     values: dict[str, Found] = field(default_factory=dict)
 
     def branch(self, label: str, graph: GraphProto) -> Scope:
@@ -63,7 +62,7 @@ class Scope(Record, frozen=True):
         """Return the scope of a function that a node calls: it sees its inputs alone."""
         return Scope(opsets, None, bound, f"{label}/", self._deeper(label))
 
-    def bind_initializers(self, graph: GraphProto, cut: Mapping[int, npt.NDArray[Any]] | None = None) -> None:
+    def bind_initializers(self, graph: GraphProto, cut: Mapping[int, Bytes] | None = None) -> None:
         """Bind the initializers of a graph, by name, with the bytes that were cut out of them.
 
         `cut` has these by the place of their initializer.

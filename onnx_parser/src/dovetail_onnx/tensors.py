@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dovetail import DType, ModelError
+from dovetail import Constant, DType, ModelError
+from dovetail.graph.late_array import LateArray
+from dovetail.graph.layer import OutputSlot
+from dovetail.ground.late_reads import PlaceInFile
 from dovetail.ground.limits import budget
 from dovetail.ground.making import Making
 from dovetail.ground.pieces import mapped
@@ -56,10 +59,23 @@ MAX_AXES = 64
 """Axes of an array of NumPy."""
 
 
+Bytes: TypeAlias = npt.NDArray[Any] | PlaceInFile
+"""Of a tensor: at hand, or left in their file."""
+Value: TypeAlias = npt.NDArray[Any] | LateArray
+"""The same of elements."""
+
+
 class Tensor(NamedTuple):
     """A tensor's value, in NumPy storage, and its element type."""
 
     value: npt.NDArray[Any]
+    dtype: DType
+
+
+class FoundTensor(NamedTuple):
+    """The same; the value may have stayed in its file."""
+
+    value: Value
     dtype: DType
 
 
@@ -83,13 +99,19 @@ def dtype_of_code(code: int, what: str) -> DType:
         raise Unsupported(f"{what} has element type {dtype_name(code)}", attribute=dtype_name(code)) from None
 
 
-def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[Any] | None = None) -> Tensor:
+def read_tensor(tensor: TensorProto, external: ExternalData, cut: Bytes | None = None) -> Tensor:
     """Return the value of a tensor, whose bytes may have been cut out of it.
 
     Raises:
         Unsupported: The element type, or a segment.
         ModelError: The data does not fit the shape.
     """
+    value, dtype = find_tensor(tensor, external, cut)
+    return Tensor(value.read() if isinstance(value, LateArray) else value, dtype)
+
+
+def find_tensor(tensor: TensorProto, external: ExternalData, cut: Bytes | None = None) -> FoundTensor:
+    """Do the same, but leave the value in its file if it may wait there."""
     what = f"tensor {tensor.name!r}"
     dtype = dtype_of_code(tensor.data_type, what)
     if tensor.has("segment"):
@@ -97,15 +119,16 @@ def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[An
     shape = _shape(tensor.dims, tensor)
     count = math.prod(shape)
     if tensor.data_location == TensorProto.EXTERNAL:
-        return Tensor(_from_bytes(external.read(tensor, count * dtype.itemsize), dtype, shape), dtype)
+        return FoundTensor(_of_bytes(external.read(tensor, count * dtype.itemsize), dtype, shape, what), dtype)
     if cut is not None or tensor.has("raw_data"):
         raw = tensor.raw_data if cut is None else cut
-        if len(raw) != count * dtype.itemsize:
-            found = f"{len(raw)} bytes, but needs {count * dtype.itemsize} for its shape {list(shape)}"
+        nbytes = len(raw) if isinstance(raw, bytes | bytearray | memoryview) else raw.nbytes
+        if nbytes != count * dtype.itemsize:
+            found = f"{nbytes} bytes, but needs {count * dtype.itemsize} for its shape {list(shape)}"
             raise _misfit(tensor, f"has {found}")
         if cut is None:  # else it was counted when it was read
-            budget().take_memory(len(raw), what)
-        return Tensor(_from_bytes(raw, dtype, shape), dtype)
+            budget().take_memory(nbytes, what)
+        return FoundTensor(_of_bytes(raw, dtype, shape, what), dtype)
     field, storage = _FIELDS.get(dtype, ("int32_data", ""))
     data = getattr(tensor, field)
     if len(data) != count:
@@ -114,7 +137,7 @@ def read_tensor(tensor: TensorProto, external: ExternalData, cut: npt.NDArray[An
     wide = np.asarray(data, dtype=None if count else np.int64)
     narrow = mapped(lambda part: part.astype(storage or dtype.numpy), storage or dtype.numpy, wide)
     narrow.flags.writeable = False  # so that the network shares it
-    return Tensor(narrow.view(dtype.numpy).reshape(shape), dtype)
+    return FoundTensor(narrow.view(dtype.numpy).reshape(shape), dtype)
 
 
 def read_sparse(sparse: SparseTensorProto, external: ExternalData, making: Making) -> Tensor:
@@ -154,6 +177,29 @@ def scalar_of(value: float, dtype: DType) -> npt.NDArray[Any]:
     # Round to the nearest upper half, ties to even; infinities have nothing to round, and NaN is
     # not asked for.
     return np.asarray((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16, np.uint16)
+
+
+def made_of(slot: OutputSlot, shape: tuple[int, ...], make: Callable[[npt.NDArray[Any]], npt.NDArray[Any]]) -> Value:
+    """Make the value of a constant of that of another, at once or when it is asked for.
+
+    It waits if the other is still in its file.
+
+    Args:
+        slot: Of the other constant.
+        shape: What will be made.
+        make: Makes it: in row-major order, of the same element type.
+    """
+    constant = slot.layer.descriptor
+    if not isinstance(constant, Constant):
+        raise TypeError(f"{slot.name!r} is no constant")
+    return make(constant.value) if constant.unread is None else LateArray(shape, slot.dtype, lambda: make(constant.value))
+
+
+def _of_bytes(data: bytes | Bytes, dtype: DType, shape: tuple[int, ...], what: str) -> Value:
+    if isinstance(data, PlaceInFile):
+        data.what = what
+        return LateArray(shape, dtype, lambda: _from_bytes(data.read(), dtype, shape))
+    return _from_bytes(data, dtype, shape)
 
 
 def _from_bytes(data: bytes | npt.NDArray[Any], dtype: DType, shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
-
-import numpy.typing as npt
 
 from dovetail import GraphError, ModelError, Network
 from dovetail.graph.layer import OutputSlot
@@ -25,7 +22,7 @@ from .ordering import sorted_nodes
 from .own_operators import OwnOperator, first_of_own
 from .registry import NEWEST_OPSET, Operator, find, is_known
 from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_domain
-from .tensors import CODES, MAX_AXES, dtype_of_code, read_sparse, read_tensor
+from .tensors import CODES, MAX_AXES, Bytes, FoundTensor, dtype_of_code, find_tensor, read_sparse
 from .unsupported import Entry, Unsupported, Untranslated, report
 from .wire import WireError
 
@@ -46,7 +43,7 @@ def translate(model: ModelFile, external: ExternalData) -> Network:
 
 
 class _Translation:
-    def __init__(self, model: ModelProto, external: ExternalData, origin: str, cut: Mapping[int, npt.NDArray[Any]]) -> None:
+    def __init__(self, model: ModelProto, external: ExternalData, origin: str, cut: Mapping[int, Bytes]) -> None:
         self._graph = model.graph
         self._cut = cut
         self._external = external
@@ -166,13 +163,13 @@ class _Translation:
     def _add_initializer(self, name: str, proto: Initializer, scope: Scope) -> OutputSlot | Missing:
         try:
             if isinstance(proto, SparseTensorProto):
-                read = read_sparse(proto, self._external, self._making)
+                found = FoundTensor(*read_sparse(proto, self._external, self._making))
             else:
-                read = read_tensor(proto, self._external, scope.cut.get(name))
+                found = find_tensor(proto, self._external, scope.cut.get(name))
         except Unsupported as problem:
             self._note("initializer", "", scope.opsets.get("", 0), scope.named(name), problem.reason, problem.attribute)
             return MISSING
-        return self._network.constant(read.value, self._free_name(scope.named(name)), dtype=read.dtype)
+        return self._network.constant(found.value, self._free_name(scope.named(name)), dtype=found.dtype)
 
     def _free_name(self, preferred: str) -> str:
         """Return a name that leaves the names of the graph's inputs and outputs alone."""

@@ -11,13 +11,14 @@ import threading
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import cache
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar, dataclass_transform, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeAlias, TypeVar, dataclass_transform, get_args, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
 
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.pieces import in_order
+from .late_array import LateArray
 from .tensor import DType, TensorInfo
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -399,7 +400,10 @@ class Output(Descriptor, kind="dovetail.Output"):
 
 @descriptor_class
 class Constant(Descriptor, kind="dovetail.Constant"):
-    """A tensor known beforehand, such as weights; the array is never written to."""
+    """A tensor known beforehand, such as weights; the array is never written to.
+
+    One that a parser left in its file (`Constant.late`) is read when `value` is first asked for.
+    """
 
     input_names: ClassVar[tuple[str, ...]] = ()
     required_inputs: ClassVar[int] = 0
@@ -412,7 +416,52 @@ class Constant(Descriptor, kind="dovetail.Constant"):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    @classmethod
+    def late(cls, array: LateArray) -> Constant:
+        """Make one whose value is read when it is first asked for."""
+        made = cls.__new__(cls)
+        vars(made).update(dtype=array.dtype if array.dtype is DType.BFLOAT16 else None, _unread=array)
+        return made
+
+    @property
+    def unread(self) -> LateArray | None:
+        """What is known of the value while nobody has asked for it; None once it is there."""
+        found: LateArray | None = vars(self).get("_unread")
+        return found
+
+    @property
+    def elements(self) -> int:
+        """How many elements the value has."""
+        return self.value.size if self.unread is None else self.unread.elements
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that these take."""
+        return self.value.nbytes if self.unread is None else self.unread.nbytes
+
+    if not TYPE_CHECKING:  # which would take any name for one that there is
+
+        def __getattr__(self, name: str) -> Any:
+            """Read the value; asked for what is not there, once."""
+            attributes = vars(self)
+            if name == "value":
+                late = attributes.get("_unread")
+                if late is not None:
+                    value = late.read()
+                    value.flags.writeable = False
+                    attributes.setdefault("value", value)  # of two threads, the first counts
+                    attributes.pop("_unread", None)
+                if "value" in attributes:
+                    return attributes["value"]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.attributes()  # with the value: a place in a file means nothing elsewhere
+
     def infer(self, inputs: Infos) -> Sequence[TensorInfo]:
+        unread = self.unread
+        if unread is not None:
+            return [TensorInfo(unread.shape, unread.dtype)]
         return [TensorInfo(tuple(self.value.shape), self.dtype or DType.of(self.value.dtype))]
 
     def evaluate(self, inputs: Infos, values: Values) -> Sequence[Array]:

@@ -16,6 +16,7 @@ from .descriptor import Constant, Descriptor, Input, Output
 from .held_arrays import bytes_read, held_array
 from .inference import infer_outputs
 from .kind_errors import raise_named
+from .late_array import LateArray
 from .layer import InputSlot, Layer, OutputSlot
 from .layer_checks import check_arity, check_descriptor, check_output_count
 from .slot_operators import GraphReference
@@ -150,9 +151,15 @@ class Graph:
             positions = self._positions = {one: number for number, one in enumerate(self.topological_order())}
         return positions
 
-    def bytes_of_constants(self) -> int:
-        """Return the bytes that the constants read; those that several read count once."""
-        return bytes_read([layer.descriptor.value for layer in self._layers.values() if isinstance(layer.descriptor, Constant)])
+    def bytes_of_constants(self, *, in_memory: bool = False) -> int:
+        """Return the bytes that the constants read; those that several read count once.
+
+        Args:
+            in_memory: Leave out what is still in a file.
+        """
+        found = [layer.descriptor for layer in self._layers.values() if isinstance(layer.descriptor, Constant)]
+        unread = [] if in_memory else [one.nbytes for one in dict.fromkeys(found) if one.unread is not None]
+        return bytes_read([one.value for one in found if one.unread is None]) + sum(unread)
 
     # -- building ----------------------------------------------------------------------------------
 
@@ -306,7 +313,7 @@ class Graph:
 
     def constant(
         self,
-        value: npt.ArrayLike,
+        value: npt.ArrayLike | LateArray,
         name: str | None = None,
         *,
         dtype: DType | None = None,
@@ -316,7 +323,7 @@ class Graph:
         """Add a constant; Python numbers become float32 (floats) or int64 (integers).
 
         Args:
-            value: The array, or anything NumPy makes an array of.
+            value: The array, or anything NumPy makes an array of; a parser may give a `LateArray`.
             name: Wanted name, made unique by a suffix.
             dtype: Given where NumPy's dtype does not tell: bfloat16.
             quantization: How integers stand for real numbers.
@@ -327,11 +334,14 @@ class Graph:
         Raises:
             GraphError: It is no array, or of another element type than dovetail has.
         """
-        held, dtype = held_array(value, name or "constant", dtype, copy)
+        if isinstance(value, LateArray):
+            descriptor = Constant.late(value)
+        else:
+            held, dtype = held_array(value, name or "constant", dtype, copy)
+            descriptor = Constant(value=held, dtype=dtype if dtype is DType.BFLOAT16 else None)
         # Not by `add`, which has inputs to check: half of all layers are constants.
         self._check_room()
         label = self.unique_name(name or "constant")
-        descriptor = Constant(value=held, dtype=dtype if dtype is DType.BFLOAT16 else None)
         layer = Layer(self._next_id, label, descriptor, 0, (label,), self._reference)
         slot = layer.outputs[0]
         slot.quantization = quantization
@@ -483,7 +493,7 @@ class Graph:
         descriptor = layer.descriptor
         if descriptor.value_inputs or type(descriptor).resolve is not Descriptor.resolve:
             wanted = [i for i in descriptor.value_inputs if i < len(layer.inputs) and layer.inputs[i].source is not None]
-            values = [layer.constant(i) for i in range(len(layer.inputs))]
+            values = layer.constants(descriptor.value_inputs)
             if any(values[i] is None for i in wanted):
                 return False
             try:

@@ -7,6 +7,7 @@ An input slot has one producer; an output slot has any number of consumers and c
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Container
 from operator import attrgetter
 
 from ..ground.errors import ErrorCode, GraphError
@@ -199,6 +200,32 @@ class Layer:
             return None
         descriptor = source.layer.descriptor
         return descriptor.value if isinstance(descriptor, Constant) else None
+
+    def constants(self, wanted: Container[int] = ()) -> list[Array | None]:
+        """Values of the inputs that constants feed, None for the others.
+
+        Of values that are still in a file, only those at `wanted` are read; the others are None.
+        """
+        return [
+            None if index not in wanted and self._is_unread(index) else self.constant(index)
+            for index in range(len(self.inputs))
+        ]
+
+    def constants_to_evaluate(self) -> list[Array | None]:
+        """Values of the inputs that constants feed, None for the others.
+
+        Values that are still in a file are read if constants feed all inputs, else they are None:
+        the layer is then left to the run whatever they are.
+        """
+        for slot in self.inputs:
+            if slot.source is not None and not isinstance(slot.source.layer.descriptor, Constant):
+                return self.constants()
+        return self.constants(range(len(self.inputs)))
+
+    def _is_unread(self, index: int) -> bool:
+        source = self.inputs[index].source
+        descriptor = None if source is None else source.layer.descriptor
+        return isinstance(descriptor, Constant) and descriptor.unread is not None
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name!r}>"

@@ -191,8 +191,8 @@ def _parameters(layer: Layer, counted: set[Layer]) -> tuple[int, int]:
         constant = slot.source.layer if slot.source is not None else None
         if constant is not None and isinstance(constant.descriptor, Constant) and constant not in counted:
             counted.add(constant)
-            elements += constant.descriptor.value.size
-            nbytes += constant.descriptor.value.nbytes
+            elements += constant.descriptor.elements
+            nbytes += constant.descriptor.nbytes
     return elements, nbytes
 
 

@@ -184,7 +184,10 @@ class SymbolicInference:
         if all(slot.info is not None for slot in layer.outputs):
             return [Known(slot.dtype, _symbolic(slot.known_info)) for slot in layer.outputs]
         inputs = [_NOTHING if slot.source is None else self._known[slot.source] for slot in layer.inputs]
-        values = [self._value_read(layer, index) for index in range(len(layer.inputs))]
+        values = [
+            None if _is_unread(slot.source) and index not in layer.descriptor.value_inputs else self._value_read(layer, index)
+            for index, slot in enumerate(layer.inputs)
+        ]
         open_inputs = [
             index for index, slot in enumerate(layer.inputs) if slot.source is not None and inputs[index].info is None
         ]
@@ -290,7 +293,7 @@ class SymbolicInference:
     def _find_values(self, layer: Layer) -> None:
         descriptor = layer.descriptor
         if isinstance(descriptor, Constant):
-            arrays: Sequence[_Array] | None = [descriptor.value]
+            arrays: Sequence[_Array] | None = [descriptor.value] if descriptor.unread is None else None
         else:
             arrays = self._evaluated(layer) if all(map(self._may_have_value, layer.outputs)) else None
         for index, slot in enumerate(layer.outputs):
@@ -299,7 +302,12 @@ class SymbolicInference:
     def _evaluated(self, layer: Layer) -> Sequence[_Array] | None:
         outputs = [self._known[slot].info for slot in layer.outputs]
         infos = [None if slot.source is None else self._known[slot.source].info for slot in layer.inputs]
-        values = [self._value_read(layer, index) for index in range(len(layer.inputs))]
+        unread = {index for index, slot in enumerate(layer.inputs) if _is_unread(slot.source)}
+        values = [None if index in unread else self._value_read(layer, index) for index in range(len(layer.inputs))]
+        if unread and not any(
+            slot.source is not None and values[index] is None and index not in unread for index, slot in enumerate(layer.inputs)
+        ):  # else it takes a run to evaluate the layer, whatever they are
+            values = [self._value_read(layer, index) for index in range(len(layer.inputs))]
         is_symbolic = any(value is not None and value.dtype == object for value in values)
         elements = max(info.elements for info in outputs if info is not None) if outputs else 0
         if elements > (_SHAPE_LIKE if is_symbolic else min(_FOLD_LIMIT, max(_KEPT_LIMIT - self._kept, _SHAPE_LIKE))):
@@ -324,6 +332,12 @@ def output_infos(network: Graph) -> dict[str, TensorInfo | None]:
     inference = SymbolicInference()
     sources = {layer.name: layer.inputs[0].source if layer.inputs else None for layer in network.outputs}
     return {name: None if source is None else source.info or inference.info(source) for name, source in sources.items()}
+
+
+def _is_unread(slot: OutputSlot | None) -> bool:
+    """Say whether a slot is that of a constant whose value is still in a file."""
+    descriptor = None if slot is None else slot.layer.descriptor
+    return isinstance(descriptor, Constant) and descriptor.unread is not None
 
 
 def _sources(layer: Layer, indices: Iterable[int] | None = None) -> list[OutputSlot]:

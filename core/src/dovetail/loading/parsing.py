@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ground.close_names import close_names
 from ..ground.errors import ErrorCode, ModelError
+from ..ground.late_reads import waiting
 from ..ground.limits import Limits, limited
 from .held_files import HeldFiles, stamp_of
 from .parsers import created, installed_suffixes, offer_for, parsed, suffix_of
@@ -21,13 +22,16 @@ if TYPE_CHECKING:
     from ..layers.network import Network
 
 
-def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) -> Network:
+def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None, late_weights: bool = False) -> Network:
     """Read a model.
 
     Args:
         model: The path of a file, the bytes of one, a binary file that is open for reading, or a
             model as a package for its format holds it, such as an `onnx.ModelProto`.
         limits: How much it may take.
+        late_weights: Leave large weights in their files, if the parser can, until something asks
+            for their elements: to look at layers and sizes takes none of them. The files must stay
+            as they are; of one that was changed or removed, `Constant.value` raises `ModelError`.
 
     Raises:
         OptionError: It is none of these (`OPTION_INVALID`).
@@ -36,7 +40,7 @@ def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) 
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
             (`TIMEOUT`).
     """
-    with limited(limits) as load:
+    with limited(limits) as load, waiting(late_weights):
         before = load.memory
         if isinstance(model, str | os.PathLike):
             network = _parse(model)
@@ -44,7 +48,7 @@ def parse(model: str | os.PathLike[str] | Any, *, limits: Limits | None = None) 
             from .contents import parse_content  # few models lie in memory
 
             network = parse_content(model)
-        missing = network.bytes_of_constants() - (load.memory - before)
+        missing = network.bytes_of_constants(in_memory=True) - (load.memory - before)
         if missing > 0:  # a parser that counts nothing itself
             load.take_memory(missing, f"the constants of network {network.name!r}")
         return network

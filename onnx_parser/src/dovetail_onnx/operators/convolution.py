@@ -10,6 +10,7 @@ from dovetail.layers import AutoPadding, Convolution2d, DepthwiseConvolution2d, 
 
 from ..node import Node
 from ..registry import builtin
+from ..tensors import made_of
 from ..unsupported import Unsupported
 from .windows import Window, as_image, as_sequence, image_label, image_pair, read_window
 
@@ -79,5 +80,7 @@ def _add(
 def _filters(node: Node, weights: OutputSlot, flat: bool) -> OutputSlot:
     if not flat or not isinstance(weights.layer.descriptor, Constant):
         return as_image(node, weights, flat, "weights")
-    value, dtype = weights.layer.descriptor.value, weights.dtype
-    return node.network.constant(value.reshape(*value.shape[:2], 1, *value.shape[2:]), node.label("weights"), dtype=dtype)
+    sizes = weights.known_info.sizes
+    shape = (*sizes[:2], 1, *sizes[2:])
+    value = made_of(weights, shape, lambda value: value.reshape(shape))
+    return node.network.constant(value, node.label("weights"), dtype=weights.dtype)

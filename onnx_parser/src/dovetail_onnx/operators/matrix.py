@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from dovetail import Constant, DType
 from dovetail.graph.layer import OutputSlot
@@ -10,7 +13,7 @@ from dovetail.layers import Dequantize
 
 from ..node import Node
 from ..registry import builtin
-from ..tensors import Tensor
+from ..tensors import Tensor, made_of
 
 _FOLDED = (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64)
 """Types whose constants NumPy can transpose and scale here."""
@@ -28,8 +31,8 @@ def gemm(node: Node) -> OutputSlot:
     a = node.input(0)
     if node.flag("transA"):
         a = node.network.permute(a, [1, 0], name=node.label("transposed"))
-    weights = _constant(node.input(1))
-    if weights is not None and weights.dtype in _FOLDED and weights.value.ndim == 2:
+    weights = node.input(1)
+    if isinstance(weights.layer.descriptor, Constant) and weights.dtype in _FOLDED and len(weights.shape) == 2:
         return _fully_connected(node, a, weights)
     return _of_stored_weights(node, a) or _composed(node, a)
 
@@ -41,7 +44,7 @@ def _of_stored_weights(node: Node, a: OutputSlot) -> OutputSlot | None:
     """
     weights, bias = node.input(1), node.optional(2)
     stored = weights.layer.inputs[0].source if isinstance(weights.layer.descriptor, Dequantize) else None
-    if stored is None or _constant(stored) is None or len(stored.shape) != 2 or not node.flag("transB"):
+    if stored is None or not isinstance(stored.layer.descriptor, Constant) or len(stored.shape) != 2 or not node.flag("transB"):
         return None
     if node.floating("alpha", 1.0) != 1.0 or node.floating("beta", 1.0) != 1.0:
         return None
@@ -50,16 +53,18 @@ def _of_stored_weights(node: Node, a: OutputSlot) -> OutputSlot | None:
     return node.network.fully_connected(a, weights, bias, name=node.label())
 
 
-def _fully_connected(node: Node, a: OutputSlot, weights: Tensor) -> OutputSlot:
+def _fully_connected(node: Node, a: OutputSlot, weights: OutputSlot) -> OutputSlot:
     net, dtype = node.network, weights.dtype
-    alpha, beta = node.floating("alpha", 1.0), node.floating("beta", 1.0)
-    rows = weights.value if node.flag("transB") else weights.value.T
-    filters = rows.shape[0]
-    if node.flag("transB") and alpha == 1.0:
-        operand = node.input(1)
-    else:
-        scaled = rows if alpha == 1.0 else rows * dtype.numpy.type(alpha)
-        operand = net.constant(np.ascontiguousarray(scaled), node.label("weights"), dtype=dtype)
+    alpha, beta, is_in_rows = node.floating("alpha", 1.0), node.floating("beta", 1.0), node.flag("transB")
+    shape = weights.known_info.sizes if is_in_rows else weights.known_info.sizes[::-1]
+    filters, operand = shape[0], weights
+    if alpha != 1.0 or not is_in_rows:
+
+        def scaled_rows(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            rows = value if is_in_rows else value.T
+            return np.ascontiguousarray(rows if alpha == 1.0 else rows * dtype.numpy.type(alpha))
+
+        operand = net.constant(made_of(weights, shape, scaled_rows), node.label("weights"), dtype=dtype)
     addend = node.optional(2)
     if addend is None or beta == 0.0:
         return net.fully_connected(a, operand, name=node.label())

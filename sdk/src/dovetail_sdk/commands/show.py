@@ -30,7 +30,7 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, page:
     from ..summary import as_dict, as_dot, summarize, with_known_shapes, with_sizes_of_one
 
     with working(f"reading {model.name}"):
-        network = dovetail.parse(model)
+        network = dovetail.parse(model, late_weights=True)
         shapes = shapes_for(network, shape)
         graph, open_reason = with_known_shapes(network, shapes)
     if dot:

@@ -112,7 +112,7 @@ class InferAndFold(Pass):
         folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, _UNFOLDED)
         is_kept = self.keep_dequantize and descriptor.kind == "dovetail.Dequantize"
         folds = folds and not is_kept
-        values = [layer.constant(i) for i in range(len(layer.inputs))] if folds else []
+        values = layer.constants_to_evaluate() if folds else []
         if folds and not unknown and not self.folding.allows(layer, values):
             folds = False
         arrays = None
