@@ -15,7 +15,7 @@ from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 from dovetail.graph.tensor import DType, TensorInfo
-from dovetail.ground.errors import DovetailError
+from dovetail.ground.errors import DovetailError, ErrorCode, GraphError
 from dovetail.layers import Reshape
 from dovetail.layers.network import Network
 from dovetail.optimizer.passes import FixShapes, InferAndFold
@@ -371,3 +371,49 @@ def test_random_networks_have_the_sizes_that_their_symbols_give() -> None:
                 )
     assert compared > 500
     assert unknown < compared / 10
+
+
+def looped(length: int, *, by_value: bool, behind: int = 0) -> OutputSlot:
+    """A ring of so many layers that feed each other, or shape each other, and what reads it."""
+    network, x = net()
+    first = network.reshape(x, network.shape_of(x)) if by_value else network.addition(x, x)
+    ring = [first]
+    while len(ring) < length:
+        ring.append(network.shape_of(ring[-1]) if by_value else network.addition(x, ring[-1]))
+    network.disconnect(first.layer.inputs[1])
+    network.connect(ring[-1], first.layer.inputs[1])
+    for index, slot in enumerate(ring):
+        network.rename(slot.layer, f"r{index}")
+    read = ring[0]
+    for _ in range(behind):
+        read = network.relu(read)
+    return read
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("ask", ["info", "dtype", "rank", "value"])
+@pytest.mark.parametrize("behind", [0, 3])
+@pytest.mark.parametrize(("length", "by_value"), [(1, False), (2, False), (7, False), (3000, False), (2, True), (1, True)])
+def test_a_cycle_is_an_error_that_spells_it_out(length: int, by_value: bool, behind: int, ask: str) -> None:
+    slot = looped(length, by_value=by_value, behind=behind)
+    inference = SymbolicInference()
+    for _ in range(2):
+        with pytest.raises(GraphError, match="network 'network' has a cycle: ") as caught:
+            getattr(inference, ask)(slot)
+        assert caught.value.code is ErrorCode.GRAPH_CYCLE
+        cycle = caught.value.details["cycle"]
+        assert len(cycle) == length + 1
+        start = int(cycle[0][1:])
+        assert cycle == [f"r{(start + step) % length}" for step in range(length + 1)]
+
+
+def test_what_does_not_need_the_cycle_is_known() -> None:
+    network, x = net()
+    a = network.addition(x, x)
+    network.disconnect(a.layer.inputs[1])
+    network.connect(network.relu(a), a.layer.inputs[1])
+    inference = SymbolicInference()
+    assert shown(network.relu(x)) == "float32[batch, length, 64]"
+    with pytest.raises(GraphError):
+        inference.info(a)
+    assert str(inference.info(x)) == "float32[batch, length, 64]"

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ..ground.errors import GraphError
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget
 from ..ground.records import NamedTuple
@@ -28,6 +29,7 @@ from .graph import Graph
 from .layer import Layer, OutputSlot
 from .size_rules import are_symbolic, equal
 from .tensor import DType, TensorInfo
+from .topology import cycle_error
 
 _Array: TypeAlias = npt.NDArray[Any]
 
@@ -67,6 +69,8 @@ class SymbolicInference:
 
     What is asked after the graph was changed may be answered by what it was before: make a new one
     then.
+
+    Whatever is asked of a slot in or behind a cycle raises `GraphError` (`GRAPH_CYCLE`).
     """
 
     def __init__(self) -> None:
@@ -125,15 +129,20 @@ class SymbolicInference:
         There is no recursion, since a network may be a thousand layers deep.
         """
         stack: list[tuple[OutputSlot, bool]] = [(slot, wants_value)]
+        begun: dict[tuple[OutputSlot, bool], None] = {}  # each needs the next: all are on the stack
         load = budget()
         while stack:
             current, is_value = stack[-1]
             if current in (self._values if is_value else self._known):
-                stack.pop()
+                begun.pop(stack.pop(), None)
                 continue
             load.check_time()
             pending = self._pending(current, is_value=is_value)
             if pending:
+                begun[stack[-1]] = None
+                for one in pending:
+                    if one in begun:
+                        raise _cycle([current for current, _ in begun], one[0])
                 stack += pending
             elif is_value:
                 self._find_values(current.layer)
@@ -325,6 +334,18 @@ class SymbolicInference:
             return None
         self._kept += elements
         return [_plain(array, info) for array, info in zip(arrays, outputs, strict=True)]
+
+
+def _cycle(path: Sequence[OutputSlot], again: OutputSlot) -> GraphError:
+    """Build the error for a slot that needs itself, by those that each need the next."""
+    layers = [slot.layer for slot in path]
+    layers = [*layers[layers.index(again.layer) :], again.layer]
+    reference = again.layer.reference
+    graph = None if reference is None else reference.graph
+    cycle = [
+        layer for index, layer in enumerate(layers) if not index or index == len(layers) - 1 or layer is not layers[index - 1]
+    ]
+    return cycle_error("network" if graph is None else graph.name, cycle)
 
 
 def output_infos(network: Graph) -> dict[str, TensorInfo | None]:

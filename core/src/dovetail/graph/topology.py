@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.limits import watched
@@ -46,17 +46,21 @@ def producers_first(network: str, members: Mapping[str, Layer]) -> list[Layer]:
                 if not waiting[reader]:
                     order.append(reader)
     if len(order) != len(waiting):
-        raise _cycle_error(network, {layer for layer, count in waiting.items() if count > 0})
+        raise cycle_error(network, _cycle_among({layer for layer, count in waiting.items() if count > 0}))
     return order
 
 
-def _cycle_error(network: str, stuck: set[Layer]) -> GraphError:
+def _cycle_among(stuck: set[Layer]) -> list[Layer]:
     layer = min(stuck, key=lambda candidate: candidate.id)
     seen: dict[Layer, int] = {}
     while layer not in seen:
         seen[layer] = len(seen)
         layer = next(s.source.layer for s in layer.inputs if s.source and s.source.layer in stuck)
-    cycle = [*list(seen)[seen[layer] :], layer]
+    return [*list(seen)[seen[layer] :], layer]
+
+
+def cycle_error(network: str, cycle: Sequence[Layer]) -> GraphError:
+    """Build the error for a cycle; the layers are each followed by one that it reads."""
     names = [member.name for member in reversed(cycle)]
     return GraphError(
         f"network {network!r} has a cycle: {' -> '.join(names)}",
