@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from dovetail_onnx import Node
+from dovetail_tflite import Call
 
 NOT_FOR_OTHERS = {"graph", "check_affordable", "unread"}  # of branches, of limits, of the parser itself
 
@@ -21,11 +22,12 @@ def blocks(page, language):
     return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_tables_all_of_a_node(page):
-    table = page.partition("| of the node | is |\n|---|---|\n")[2].partition("\n\n")[0]
+@pytest.mark.parametrize(("heading", "kind"), [("of the node", Node), ("of the call", Call)], ids=["onnx", "tflite"])
+def test_the_page_tables_all_of_what_a_function_gets(page, heading, kind):
+    table = page.partition(f"| {heading} | is |\n|---|---|\n")[2].partition("\n\n")[0]
     told = {name for row in table.splitlines() for name in re.findall(r"`(\w+)[(`]", row.split("|")[1])}
-    attributes = set(re.findall(r"^        (\w+): ", Node.__doc__, re.MULTILINE))
-    methods = {name for name in vars(Node) if not name.startswith("_")}
+    attributes = set(re.findall(r"^        (\w+): ", kind.__doc__, re.MULTILINE))
+    methods = {name for name in vars(kind) if not name.startswith("_")}
     assert told == (attributes | methods) - NOT_FOR_OTHERS
 
 

@@ -16,10 +16,9 @@ import numpy as np
 import dovetail
 from dovetail import DovetailError, Network
 from dovetail_tflite import parse
-from dovetail_tflite.operators import HOME
+from dovetail_tflite.operators import HOME, OF_RESOURCES
 from dovetail_tflite.registry import find
 from dovetail_tflite.schema import OPERATORS
-from dovetail_tflite.translation import OF_RESOURCES
 
 from .tflite_calls import HYBRID, TYPES, WITH_WEIGHTS, model_of
 

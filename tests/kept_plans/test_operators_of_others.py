@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import helper
+from tools import tflite_operators
 
 import dovetail
 import dovetail_onnx
+import dovetail_tflite
 from dovetail import ErrorCode, ModelError
 from dovetail.loading import parsing
-from kept_plans.networks import expected, run, written
+from kept_plans.networks import RANDOM, expected, run, written
 
 
 def test_a_network_that_others_helped_to_read_is_not_kept(tmp_path: Path, keeping: Path, parsed: list[str]) -> None:
@@ -51,6 +53,46 @@ def test_a_plan_is_not_used_where_an_operator_is_translated_otherwise(model: Pat
         np.testing.assert_allclose(run(net), expected(), rtol=1e-4, atol=1e-6)
     assert len(parsed) == 3
     assert len(list(keeping.iterdir())) == 1
+
+
+def test_plans_of_tensorflow_lite_know_of_operators_of_others_too(
+    tmp_path: Path, keeping: Path, parsed: list[str], root: Path
+) -> None:
+    """A custom operator is read anew each time; a function for another one changes nothing."""
+    model = tmp_path / "model.tflite"
+    model.write_bytes((root / "examples" / "tflite" / "frobnicate.tflite").read_bytes())
+    x = RANDOM.random((1, 3, 5), np.float32)
+
+    def scaled(factor: float) -> Any:
+        return lambda call: call.network.multiplication(call.input(0), np.float32(factor))
+
+    for factor in (2.0, 3.0):
+        with dovetail_tflite.custom_operator("Frobnicate")(scaled(factor)), dovetail.load(model) as net:
+            np.testing.assert_array_equal(net.run({"x": x})["y"], x * np.float32(factor))
+    assert len(parsed) == 2
+    assert not keeping.exists()
+
+
+def test_a_plan_of_tensorflow_lite_is_not_used_where_others_translate_its_operator(tmp_path: Path, parsed: list[str]) -> None:
+    model = tmp_path / "model.tflite"
+    model.write_bytes(tflite_operators.model_of("RELU", 1, "float32"))
+
+    def none(call: Any) -> Any:
+        return call.network.multiplication(call.input(0), np.float32(0), name=call.label())
+
+    for _ in range(2):
+        with dovetail.load(model) as net:
+            feeds = {spec.name: np.ones(spec.sizes, np.float32) for spec in net.inputs}
+            assert all(array.all() for array in net.run(feeds).values())
+        assert len(parsed) == 1
+    for count in (2, 3):
+        with dovetail_tflite.builtin_operator("RELU", replace=True)(none), dovetail.load(model) as net:
+            assert not any(array.any() for array in net.run(feeds).values())
+        assert len(parsed) == count
+    for _ in range(3):  # another operator changes nothing, and is kept beside it
+        with dovetail_tflite.builtin_operator("TANH", replace=True)(none), dovetail.load(model) as net:
+            assert all(array.all() for array in net.run(feeds).values())
+    assert len(parsed) == 4
 
 
 def test_a_model_without_the_operators_of_others_is_kept_beside_them(model: Path, parsed: list[str]) -> None:

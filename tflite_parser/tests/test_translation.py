@@ -15,7 +15,7 @@ from tflite_making import Model, Subgraph
 import dovetail
 from dovetail import ErrorCode, ModelError, Network, UnsupportedModelError
 from dovetail.ground.offers import Offers
-from dovetail_tflite import parse, registry
+from dovetail_tflite import own_operators, parse
 
 F32 = np.float32
 ONE = (1, 1, 1, 1)
@@ -387,8 +387,7 @@ def test_many_custom_operators_are_asked_for_quickly() -> None:
 @pytest.fixture
 def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Install a package, as pip would, that translates the custom operator Mine."""
-    monkeypatch.setattr(registry, "_CUSTOM", {})
-    monkeypatch.setattr(registry, "_offers", Offers(registry.GROUP))
+    monkeypatch.setattr(own_operators.OWN, "_offers", Offers(own_operators.GROUP))
     monkeypatch.syspath_prepend(tmp_path)
     info = tmp_path / "dovetail_mine-1.0.dist-info"
     info.mkdir()
@@ -396,6 +395,7 @@ def offered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (info / "entry_points.txt").write_text("[dovetail.tflite_operators]\nMine = mine_tflite_operators\n")
     yield tmp_path / "mine_tflite_operators.py"
     sys.modules.pop("mine_tflite_operators", None)
+    own_operators.OWN.clear()
 
 
 def custom() -> Model:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from dovetail.ground.records import NamedTuple
+from dovetail.ground.registered_translations import Registration
 
 from .operators import HOME
-from .own_operators import OwnOperator, Translator, find_own
+from .own_operators import Translator, find_own
 
 NEWEST_OPSET = 28
 """Newest operator set of ai.onnx whose changes were read.
@@ -48,7 +49,7 @@ def builtin(*names: str, since: int = 1, ignored: Sequence[str] = ()) -> Callabl
     return register
 
 
-def find(domain: str, name: str, opset: int) -> Operator | OwnOperator | None:
+def find(domain: str, name: str, opset: int) -> Operator | Registration | None:
     """Return the translation that fits an operator set, if there is one; that of others first.
 
     Raises:

@@ -9,6 +9,7 @@ from dovetail import GraphError, ModelError, Network
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 from dovetail.ground.making import Making
+from dovetail.ground.registered_translations import Registration
 
 from .expansion import Expansion, function_key
 from .external_data import ExternalData
@@ -19,7 +20,7 @@ from .metadata import metadata_of
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
 from .node import Node
 from .ordering import sorted_nodes
-from .own_operators import OwnOperator, first_of_own
+from .own_operators import first_of_own
 from .registry import NEWEST_OPSET, Operator, find, is_known
 from .scope import MISSING, Found, Initializer, Missing, Scope, imported, plain_domain
 from .tensors import CODES, MAX_AXES, Bytes, FoundTensor, dtype_of_code, find_tensor, read_sparse
@@ -252,8 +253,8 @@ class _Translation:
                 raise Unsupported(f"output {index} ({formal or proto.output[index]}) is not there", attribute=formal)
         return listed
 
-    def _translated(self, known: Operator | OwnOperator, node: Node) -> Sequence[OutputSlot | None]:
-        if isinstance(known, OwnOperator):
+    def _translated(self, known: Operator | Registration, node: Node) -> Sequence[OutputSlot | None]:
+        if isinstance(known, Registration):
             from .own_calls import call_own  # most models have no such operator
 
             self._network.is_read_with_others = True

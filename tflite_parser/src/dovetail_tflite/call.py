@@ -13,7 +13,7 @@ from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, FusedActivation, Quantize, TieRounding
 
-from .flatbuffer import Table
+from .flatbuffer import BrokenFile, Table
 from .malformed import malformed
 from .unsupported import Unsupported
 
@@ -261,6 +261,21 @@ class Call:
             raise Unsupported(f"fused activation {code} is not there")
         function, alpha, beta = _ACTIVATIONS[code]
         return {"activation": function, "activation_alpha": alpha, "activation_beta": beta}
+
+    def custom_numbers(self) -> dict[str, int | float | None]:
+        """Return the options of a custom operator, where they are a FlexBuffer map, as most are.
+
+        A bool is 0 or 1; an entry that is neither number nor bool is None, a null is left out.
+
+        Raises:
+            ModelError: They are no such map.
+        """
+        from . import flexbuffer  # few models have such an operator
+
+        try:
+            return flexbuffer.numbers(self.custom_options)
+        except BrokenFile as problem:
+            raise self.malformed(f"has broken options: {problem}") from problem
 
     # -- building ----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from dovetail.graph.layer import Layer, OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
 from dovetail.ground.limits import budget, watched
 from dovetail.ground.records import NamedTuple
+from dovetail.ground.registered_translations import Registration
 
 from .call import Call
 from .expansion import Expansion
@@ -19,18 +20,18 @@ from .flatbuffer import BrokenFile, Table, Tables
 from .malformed import malformed
 from .metadata import meanings, metadata_of
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
+from .operators import OF_RESOURCES
+from .own_operators import find_own, newest_of_own
 from .registry import Operator, find
 from .schema import OPERATORS, OPTIONS, OPTIONS_2
 from .scope import MISSING, Found, Missing, Scope
 from .signatures import Entry, entry_of
 from .tensors import Tensor, read_tensor
 from .unsupported import Entry as Unknown
-from .unsupported import NotTranslated, Unsupported, report
+from .unsupported import NotTranslated, Unsupported, Untranslated, report
 from .variables import Variable, Variables, first_value
 
 _CUSTOM = "CUSTOM"
-OF_RESOURCES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
-"""Builtin operators that are translated here: resources are no tensors."""
 _NEWER = OPERATORS.index("PLACEHOLDER_FOR_GREATER_OP_CODES")
 """Codes from here on do not fit the byte that older readers look at."""
 
@@ -65,6 +66,7 @@ class Translation:
         self._inference = SymbolicInference()
         self._codes = self._read_codes(file.root.tables("operator_codes"))
         self._unsupported: list[Unknown] = []
+        self._untranslated: tuple[str, bool] | None = None
         self._main = Scope(entry.subgraph, main)
         self._expansion = Expansion(file)
         self._attributed: set[Layer] = set()
@@ -78,7 +80,7 @@ class Translation:
         self._translate_operators(scope)
         self._add_outputs(scope)
         if self._unsupported:
-            raise report(self._unsupported, self._file.origin)
+            raise report(self._unsupported, self._file.origin, self._untranslated)
         self._variables.keep()
         hidden = {name for state in self._network.states.values() for name in (state.name, state.output)}
         ends = (
@@ -194,6 +196,8 @@ class Translation:
                 results = self._translate_operator(scope, table, code, outputs, label)
             except Unsupported as problem:
                 self._note(code.name, code.version, label, problem.reason)
+                if isinstance(problem, Untranslated):
+                    self._untranslated = self._untranslated or (code.name, code.is_custom)
                 results = [MISSING] * len(outputs)
             except NotTranslated:
                 results = [MISSING] * len(outputs)
@@ -262,7 +266,13 @@ class Translation:
             self._file.making,
         )
         before = len(self._network)
-        self._network.note_reader(known.translate, of=__package__)
+        if isinstance(known, Registration):
+            from .own_calls import call_own  # most models have no such operator
+
+            self._network.is_read_with_others = True
+            own = call_own(known, call)
+            self._attribute_sources(before, label)
+            return own
         found = known.translate(call)
         listed = [found] if isinstance(found, OutputSlot) else list(found)
         self._attribute_sources(before, label)
@@ -274,11 +284,17 @@ class Translation:
         return listed
 
     @staticmethod
-    def _found(code: _Code) -> Operator:
+    def _found(code: _Code) -> Operator | Registration:
+        own = find_own(code.name, code.version, is_custom=code.is_custom)
+        if own is not None:
+            return own
         known = find(code.name, custom=code.is_custom)
         if known is None:
+            newest = newest_of_own(code.name, is_custom=code.is_custom)
+            if newest is not None:
+                raise Untranslated(f"its translation is registered up to version {newest}")
             what = "dovetail has no translation of this custom operator" if code.is_custom else "dovetail does not have it"
-            raise Unsupported(what)
+            raise (Untranslated if code.is_custom or code.name in OPERATORS else Unsupported)(what)
         if code.version > known.newest:
             raise Unsupported(f"version {code.version} of it is newer than {known.newest}, the newest known")
         return known

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
@@ -136,11 +136,6 @@ class Network(_Builders):
         from .slot_arithmetic import operate
 
         return operate(self, operation, operands)
-
-    def note_reader(self, translate: Callable[..., Any], *, of: str) -> None:
-        """Take note, if a function that read a part of it is not of its parser's package, `of`."""
-        if not str(getattr(translate, "__module__", "")).startswith(f"{of}."):
-            self.is_read_with_others = True
 
     def copy(self) -> Self:
         """Copy what runs and what its ends stand for, but not `files`: the copy may be edited."""

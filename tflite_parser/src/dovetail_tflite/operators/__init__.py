@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+CUSTOM = "custom:"
+"""Stands before the name of a custom operator."""
+OF_RESOURCES = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
+"""Builtin operators that `Translation` translates itself: resources are no tensors."""
+
 _FAMILIES = {
     "activation": (
         "RELU RELU6 RELU_N1_TO_1 RELU_0_TO_1 LOGISTIC TANH ELU LEAKY_RELU HARD_SWISH GELU PRELU SOFTMAX LOG_SOFTMAX"

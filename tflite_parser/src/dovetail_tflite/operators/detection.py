@@ -9,13 +9,11 @@ import numpy as np
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import DetectionPostProcess
 
-from .. import flexbuffer
 from ..call import Call
-from ..flatbuffer import BrokenFile
-from ..registry import custom_operator
+from ..registry import operator
 
 
-@custom_operator("TFLite_Detection_PostProcess")
+@operator("custom:TFLite_Detection_PostProcess")
 def detection_post_process(call: Call) -> Sequence[OutputSlot]:
     """Translate the choice among the boxes of a detector, on real numbers whatever is given."""
     if len(call.inputs) != 3:
@@ -43,10 +41,7 @@ class _Options:
 
     def __init__(self, call: Call) -> None:
         self._call = call
-        try:
-            self._values = flexbuffer.numbers(call.custom_options)
-        except BrokenFile as problem:
-            raise call.malformed(f"has broken options: {problem}") from problem
+        self._values = call.custom_numbers()
 
     def real(self, name: str) -> float:
         """Return a number, rounded to float32 as TensorFlow Lite does."""
@@ -60,7 +55,7 @@ class _Options:
             raise self._call.malformed(f"has a {name} of {value}, expected an integer")
         return int(value)
 
-    def _number(self, name: str, default: int) -> flexbuffer.Number:
+    def _number(self, name: str, default: int) -> int | float:
         value = self._values.get(name, default)
         if value is None:
             raise self._call.malformed(f"has a {name} that is no number")
