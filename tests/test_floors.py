@@ -47,6 +47,7 @@ PUBLIC = (
     "dovetail.ground.limits",
     "dovetail.ground.logs",
     "dovetail.ground.making",
+    "dovetail.ground.names_elsewhere",
     "dovetail.ground.offers",
     "dovetail.ground.outside_translations",
     "dovetail.ground.pieces",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +96,81 @@ def test_a_mistake_is_named_with_what_to_do(mistake: str, folder: Path) -> None:
         assert text in str(caught.value)
     assert caught.value.hint
     assert len(str(caught.value)) < 600
+
+
+def awaited(call: Callable[[dovetail.LoadedNetwork], Any]) -> Callable[[], Any]:
+    def made() -> Any:
+        async def wait() -> Any:
+            with load() as net:
+                return await call(net)
+
+        return asyncio.run(wait())
+
+    return made
+
+
+def executed(code: str) -> Callable[[], Any]:
+    return lambda: exec(code, {"MODEL": str(DIGITS), "X": X})
+
+
+ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
+    "a session to import": (
+        executed("from dovetail import InferenceSession"),
+        ImportError,
+        ("cannot import name 'InferenceSession' from 'dovetail'", "dovetail.load(path) returns a network that is ready"),
+    ),
+    "a session": (executed("import dovetail as ort; ort.InferenceSession(MODEL)"), AttributeError, ("dovetail.load(path)",)),
+    "options of a session": (
+        executed("import dovetail as ort; ort.SessionOptions()"),
+        AttributeError,
+        ("'SessionOptions'", "give threads= to dovetail.load"),
+    ),
+    "an interpreter": (
+        executed("import dovetail_tflite as tflite; tflite.Interpreter(model_path=MODEL)"),
+        AttributeError,
+        ("'dovetail_tflite' has no attribute 'Interpreter'", "dovetail.load(path)"),
+    ),
+    "an interpreter to import": (
+        executed("from dovetail_tflite import Interpreter"),
+        ImportError,
+        ("cannot import name 'Interpreter'", "dovetail.load(path)"),
+    ),
+    "a core": (
+        executed("import dovetail as ov; ov.Core().compile_model(MODEL, 'CPU')"),
+        AttributeError,
+        ("'Core'", "dovetail.load(path) needs nothing before it"),
+    ),
+    "providers of a runtime": (
+        executed("import dovetail; dovetail.Runtime().load(MODEL, providers=['CPUExecutionProvider'])"),
+        dovetail.OptionError,
+        ("Runtime.load has no argument 'providers'", "give backends=[...]", "for dovetail.load, not for Runtime.load"),
+    ),
+    "the names of outputs first": (
+        lambda: load().run(None, {"image": X}),  # type: ignore[arg-type]  # which is what is tested
+        TypeError,
+        ("run() takes one argument by position", "write net.run({'image': ...})"),
+    ),
+    "the names of outputs first, awaited": (
+        awaited(lambda net: net.run_async(["probabilities"], {"image": X})),  # type: ignore[arg-type]  # see above
+        TypeError,
+        ("run_async() takes one argument", "write await net.run_async({'image': ...}, outputs=['probabilities'])"),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", ELSEWHERE)
+def test_what_other_libraries_have_is_answered_by_what_to_write(mistake: str) -> None:
+    make, kind, expected = ELSEWHERE[mistake]
+    with pytest.raises(kind) as caught:
+        make()
+    for text in expected:
+        assert text in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_what_the_page_tells_is_tried(root: Path) -> None:
+    page = (root / "docs" / "errors.md").read_text("utf-8")
+    assert f"makes {len(MISTAKES) + len(ELSEWHERE)} of them" in page
 
 
 def test_what_the_hint_proposes_works() -> None:

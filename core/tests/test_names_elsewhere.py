@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import glob
 import inspect
+import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +19,8 @@ from test_import import output_of
 
 import dovetail
 from dovetail import LoadedNetwork, Network, OptionError
-from dovetail.ground.close_names import NamedElsewhere
-from dovetail.ground.names_elsewhere import OF_BUILDERS, OF_LOAD, OF_NETWORKS, OF_PACKAGE
+from dovetail.ground.missing_names import NamedElsewhere
+from dovetail.ground.names_elsewhere import OF_BUILDERS, OF_LOAD, OF_NETWORKS, OF_PACKAGE, OF_PARSERS
 from dovetail.optimizer import CompileRequest
 from dovetail.runtime.executor import NetworkRunner
 from dovetail.runtime.loaded_network import _NAMED_ELSEWHERE
@@ -54,7 +59,9 @@ def test_names_of_networks_are_those_of_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "table", [OF_PACKAGE, OF_NETWORKS, OF_BUILDERS, OF_LOAD], ids=["package", "networks", "builders", "load"]
+    "table",
+    [OF_PACKAGE, OF_PARSERS, OF_NETWORKS, OF_BUILDERS, OF_LOAD],
+    ids=["package", "parsers", "networks", "builders", "load"],
 )
 def test_sentences_lead_to_what_there_is(table: dict[str, str]) -> None:
     """Each `dovetail.name`, `net.name` and builder method in a sentence exists."""
@@ -77,6 +84,82 @@ def test_names_of_the_package(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"has no attribute '{name}': dovetail\.load\(path\)") as caught:
         getattr(dovetail, name)
     assert (caught.value.name, caught.value.obj) == (name, dovetail)
+
+
+FROM_IMPORTS = {
+    "from dovetail import InferenceSession": "'InferenceSession' from 'dovetail' (FILE): dovetail.load(path) returns",
+    "from dovetail import (load as l,\n SessionOptions as s)": "'SessionOptions' from 'dovetail' (FILE): give threads=",
+    "def inside():\n    from dovetail import Tensor\ninside()": "'Tensor' from 'dovetail' (FILE): tensors are NumPy arrays",
+    "class Inside:\n    from dovetail import float32": "'float32' from 'dovetail' (FILE): element types are",
+    "from dovetail import laod": "'laod' from 'dovetail' (FILE): did you mean 'load'?",
+    "from dovetail import qqqqq": "'qqqqq' from 'dovetail' (FILE)",
+    "getattr(__import__('dovetail'), 'Core')": "AttributeError: module 'dovetail' has no attribute 'Core': dovetail.load(",
+    "import dovetail.InferenceSession": "ModuleNotFoundError: No module named 'dovetail.InferenceSession'",
+}
+SEEN = f"""
+import dovetail, importlib, sys
+for code in {list(FROM_IMPORTS)!r}:
+    try:
+        exec(code, {{}})
+    except Exception as error:
+        print(f"{{type(error).__name__}}: {{error}}".replace(dovetail.__file__, "FILE"))
+        if type(error) is ImportError:
+            assert (error.name, error.path) == ("dovetail", dovetail.__file__)
+names = {{}}
+exec("from dovetail import ground; from dovetail.ground import errors", names)
+assert names["ground"] is sys.modules["dovetail.ground"]
+assert not hasattr(dovetail, "Session")
+"""
+
+
+def check_imports(output: str) -> None:
+    lines = output.splitlines()
+    assert len(lines) == len(FROM_IMPORTS)
+    for line, (code, wanted) in zip(lines, FROM_IMPORTS.items(), strict=True):
+        assert line.startswith(wanted if "Error: " in wanted else f"ImportError: cannot import name {wanted}"), code
+
+
+def test_names_in_a_from_import() -> None:
+    """Python leaves out the text of an `AttributeError` there."""
+    check_imports(output_of(SEEN))
+    with pytest.raises(ImportError, match=r"dovetail\.load\(path\) returns"):
+        from dovetail import InferenceSession  # type: ignore[attr-defined]  # noqa: F401  # which is what is tested
+
+
+@pytest.mark.parametrize("tool", ["trace", "profile"])
+def test_names_in_a_from_import_that_is_watched(tool: str) -> None:
+    program = f"import sys\ndef watch(*_): return watch\nsys.set{tool}(watch)\n" + SEEN
+    check_imports(output_of(program))
+
+
+@pytest.mark.parametrize("minor", [12, 13, 14])
+def test_names_in_a_from_import_of_other_pythons(minor: int) -> None:
+    pattern = os.path.join(
+        os.environ.get("PYENV_ROOT", os.path.expanduser("~/.pyenv")), "versions", f"3.{minor}.*", "bin", "python"
+    )
+    python = next(iter(sorted(glob.glob(pattern))), None) or shutil.which(f"python3.{minor}")
+    if python is None or subprocess.run([python, "-c", ""], check=False, capture_output=True).returncode:
+        pytest.skip(f"there is no Python 3.{minor}")
+    source = str(Path(dovetail.__file__).parents[1])
+    program = f"import sys; sys.path.insert(0, {source!r})\n" + SEEN
+    done = subprocess.run([python, "-S", "-c", program], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    check_imports(done.stdout)
+
+
+def test_names_of_the_parsers() -> None:
+    for package, name in (("dovetail_onnx", "InferenceSession"), ("dovetail_tflite", "Interpreter"), ("dovetail_onnx", "load")):
+        module = pytest.importorskip(package)
+        with pytest.raises(
+            AttributeError, match=rf"module '{package}' has no attribute '{name}': dovetail\.(load|parse)\(path\)"
+        ):
+            getattr(module, name)
+        with pytest.raises(
+            ImportError, match=rf"cannot import name '{name}' from '{package}' .*: dovetail\.(load|parse)\(path\)"
+        ):
+            exec(f"from {package} import {name}")
+        assert not set(dir(module)) & OF_PARSERS.keys()
+        exec(f"from {package} import parser")
 
 
 @pytest.mark.parametrize("remembers", [False, True])
@@ -119,6 +202,32 @@ def test_arguments_of_load_and_optimize() -> None:
     assert "more" not in str(caught.value.hint)
 
 
+def test_arguments_of_runtimes() -> None:
+    make: Any = dovetail.Runtime
+    with pytest.raises(OptionError, match="Runtime has no argument 'num_threads'") as caught:
+        make(num_threads=2)
+    assert caught.value.hint == "give threads="
+    assert caught.value.code is dovetail.ErrorCode.OPTION_UNKNOWN
+    with pytest.raises(OptionError, match="Runtime has no argument 'thread'") as caught:
+        make(thread=2)
+    assert caught.value.hint == "did you mean 'threads'?"
+    runtime: Any = dovetail.Runtime(threads=1)
+    for name, hint in (
+        ("providers", r"^give backends=.*; that is for dovetail\.load, not for Runtime\.load$"),
+        ("batch_size", r"^give shapes=.*; that is for dovetail\.load, not for Runtime\.load$"),
+        ("num_threads", r"^give threads=$"),
+        ("backends", r"dovetail\.load\(model, runtime=runtime, backends=\.\.\.\); here .* optimize=\{'backends': \.\.\.\}$"),
+        ("qqqqq", "^known: network, threads, name, optimize"),
+    ):
+        with pytest.raises(OptionError, match=f"Runtime.load has no argument '{name}'") as caught:
+            runtime.load("model.onnx", **{name: ["x"]})
+        assert re.search(hint, str(caught.value.hint))
+    with runtime.load(small(), optimize={"backends": "CpuRef"}) as net:
+        assert (net.run({"x0": np.ones(2, np.float32)})["y"] == 1).all()
+    assert list(inspect.signature(dovetail.Runtime).parameters) == ["threads", "spin_us", "guard"]
+    assert "optimize" in inspect.signature(dovetail.Runtime.load).parameters
+
+
 @pytest.mark.parametrize("remembers", [False, True])
 def test_runs_as_other_libraries_have_them(*, remembers: bool) -> None:
     x = np.ones(2, np.float32)
@@ -134,6 +243,14 @@ def test_runs_as_other_libraries_have_them(*, remembers: bool) -> None:
             with pytest.raises(TypeError, match=wanted):
                 run(*given)
         assert (net.run({"x0": x})["y"] == 1).all()
+        submit: Any = net.submit
+        with pytest.raises(
+            TypeError, match=r"^submit\(\) takes one .*; write net\.submit\(\{'x0': \.\.\.\}, outputs=\['y'\]\)$"
+        ):
+            submit(["y"], {"x0": x})
+        run_async: Any = net.run_async
+        with pytest.raises(TypeError, match=r"^run_async\(\) takes one .*; write await net\.run_async\(\{'x0': \.\.\.\}\)$"):
+            asyncio.run(run_async(None, {"x0": x}, print))
 
 
 def test_calls_with_several_arrays() -> None:

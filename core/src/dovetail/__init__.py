@@ -144,12 +144,12 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name ac
         elif name in _HOME:
             value = getattr(import_module(f".{_HOME[name]}", __name__), name)
         else:
-            message = f"module {__name__!r} has no attribute {name!r}"
-            if not os.path.exists(os.path.join(__path__[0], name)):  # else it is about to be imported
-                from .ground.names_elsewhere import OF_PACKAGE, no_attribute
+            module = sys.modules[__name__]
+            if os.path.exists(os.path.join(__path__[0], name)):  # it is about to be imported
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
+            from .ground.names_elsewhere import OF_PACKAGE, no_name
 
-                message = no_attribute(f"module {__name__!r}", name, OF_PACKAGE)
-            raise AttributeError(message, name=name, obj=sys.modules[__name__])
+            raise no_name(module, name, OF_PACKAGE)
         globals()[name] = value
         return value
 

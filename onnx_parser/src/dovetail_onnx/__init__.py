@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from .node import Node
@@ -39,4 +41,8 @@ def __getattr__(name: str) -> Any:
         from . import exporting
 
         return getattr(exporting, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if os.path.exists(os.path.join(__path__[0], f"{name}.py")):  # it is about to be imported
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+    from dovetail.ground.names_elsewhere import OF_PARSERS, no_name
+
+    raise no_name(sys.modules[__name__], name, OF_PARSERS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NoReturn
 
 from .foreign_text import printable
 
@@ -28,22 +27,3 @@ def suggestion(name: str, known: Iterable[str], *, limit: int = 12) -> str:
         return "there is none"
     listed = ", ".join(names[:limit])
     return f"known: {listed}{f' and {len(names) - limit} more' if len(names) > limit else ''}"
-
-
-class NamedElsewhere:
-    """An attribute that a class does not have, though other libraries call something of it so.
-
-    It raises the error that says what to use. A `__getattr__` would do the same, and make each
-    attribute that is there take twice the time.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def __get__(self, instance: object, owner: type) -> NoReturn:
-        from .names_elsewhere import OF_NETWORKS, no_attribute
-
-        whose = f"type object {owner.__name__!r}" if instance is None else f"{owner.__name__!r} object"
-        raise AttributeError(
-            no_attribute(whose, self._name, OF_NETWORKS), name=self._name, obj=owner if instance is None else instance
-        )

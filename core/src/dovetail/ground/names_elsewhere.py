@@ -6,6 +6,13 @@ as a sentence without its full stop.
 
 from __future__ import annotations
 
+import re
+import sys
+from collections.abc import Container, Iterable
+from types import ModuleType
+
+from .close_names import close_names
+
 _LOAD = "dovetail.load(path) returns a network that is ready to run"
 _CALL = "run it by net.run({name: array}) or, if it has one input, net(array)"
 _TO_RUN = "to run a network, load it: net = dovetail.load(network), then net.run({name: array})"
@@ -121,6 +128,62 @@ OF_LOAD = {
     **dict.fromkeys(("cache_dir", "use_cache"), "the environment variable DOVETAIL_CACHE_DIR names the folder of what is kept"),
 }
 """Arguments by name of `load`, `optimize` and what they hand on."""
+
+
+OF_PARSERS = {
+    **{name: sentence for name, sentence in OF_PACKAGE.items() if sentence in (_LOAD, _READ)},
+    **{name: OF_PACKAGE[name] for name in ("SessionOptions", "get_available_providers", "run")},
+    **dict.fromkeys(("load", "load_model", "load_model_from_string", "ModelProto", "Model"), _READ),
+}
+"""Names of the packages that parse files, which others import in the place of theirs."""
+
+
+def no_name(module: ModuleType, name: str, elsewhere: dict[str, str]) -> AttributeError | ImportError:
+    """Build the error of a module's `__getattr__`, which calls this itself.
+
+    Of an `AttributeError` the statement ``from module import name`` leaves out the text. So there
+    it is the `ImportError` that Python would make, with the sentence behind.
+    """
+    if _is_from_import():
+        path = getattr(module, "__file__", None)
+        sentence = elsewhere.get(name) or " or ".join(map(repr, close_names(name, dir(module))))
+        if sentence:
+            text = f"cannot import name {name!r} from {module.__name__!r} ({path or 'unknown location'})"
+            what = sentence if name in elsewhere else f"did you mean {sentence}?"
+            return ImportError(f"{text}: {what}", name=module.__name__, path=path)
+    return AttributeError(no_attribute(f"module {module.__name__!r}", name, elsewhere), name=name, obj=module)
+
+
+def _is_from_import() -> bool:
+    """Tell whether whoever asked the module for a name executes ``from module import name``."""
+    try:
+        from opcode import opmap
+
+        frame = sys._getframe(3)
+        return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+    except (AttributeError, ImportError, IndexError, KeyError, ValueError):  # an interpreter of another make
+        return False
+
+
+def no_argument(caller: str, name: str, known: Iterable[str], of_load: Container[str]) -> str | None:
+    """Say what to do in the place of an argument by name that a function does not have.
+
+    Args:
+        caller: The function, for examples.
+        name: The argument.
+        known: Those that it has.
+        of_load: Those that `dovetail.load` has beside it.
+
+    Returns:
+        A sentence, or None if nothing is known of the name.
+    """
+    if name in of_load:
+        return f"it is one of dovetail.load(model, runtime=runtime, {name}=...); here it goes into optimize={{{name!r}: ...}}"
+    sentence = OF_LOAD.get(name)
+    if sentence is None:
+        return None
+    wanted = re.findall(r"\b(\w+)=", sentence)
+    return f"{sentence}; that is for dovetail.load, not for {caller}" if wanted and wanted[0] not in known else sentence
 
 
 def no_attribute(whose: str, name: str, elsewhere: dict[str, str]) -> str:

@@ -15,11 +15,11 @@ import numpy as np
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
-from ..ground.close_names import NamedElsewhere
 from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.fixed_to_process import FixedToProcess
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
+from ..ground.missing_names import NamedElsewhere
 from ..optimizer.open_sizes import OpenSizes
 from . import run_errors
 from .backends_in_use import BackendKey, Factory, OpenBackend
@@ -221,19 +221,21 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
     def submit(
         self,
         feeds: Mapping[str, Any],
-        *,
+        *_more: Any,
         timeout: float | None = None,
         outputs: Sequence[str] | None = None,
         state: NetworkState | None = None,
     ) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
+        if _more:
+            raise run_errors.called_as_elsewhere(feeds, _more, "submit")
         self._check_open()
         return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs, state=state)
 
     async def run_async(
         self,
         feeds: Mapping[str, Any],
-        *,
+        *_more: Any,
         timeout: float | None = None,
         outputs: Sequence[str] | None = None,
         state: NetworkState | None = None,
@@ -250,6 +252,8 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         """
         from .awaited_runs import run_beside_loop
 
+        if _more:
+            raise run_errors.called_as_elsewhere(feeds, _more, "run_async")
         return await run_beside_loop(self, feeds, timeout, outputs, state)
 
     @property

@@ -139,18 +139,19 @@ def no_dictionary(given: Any, method: str, kind: str) -> InputError:
     )
 
 
-def called_as_elsewhere(first: Any, more: tuple[Any, ...]) -> TypeError:
+def called_as_elsewhere(first: Any, more: tuple[Any, ...], method: str = "run") -> TypeError:
     """Return the error for a run that was given more than a dictionary of arrays by position."""
-    hint = "run({input name: array, ...}, outputs=[names to return])"
+    hint = "({input name: array, ...}, outputs=[names to return])"
     if isinstance(more[0], Mapping):  # onnxruntime's order
         wanted = "" if first is None else f", outputs={shown_argument([first] if isinstance(first, str) else first)}"
-        hint = f"run({{{', '.join(f'{name!r}: ...' for name in list(more[0])[:8])}}}{wanted})"
+        hint = f"({{{', '.join(f'{name!r}: ...' for name in list(more[0])[:8])}}}{wanted})"
     elif isinstance(first, str):
-        hint = f"run({{{first!r}: array}})"
+        hint = f"({{{first!r}: array}})"
     elif isinstance(first, Mapping) and isinstance(more[0], list | tuple):
-        hint = f"run(feeds, outputs={shown_argument(more[0])})"
+        hint = f"(feeds, outputs={shown_argument(more[0])})"
     return TypeError(
-        f"run() takes one argument by position, arrays by input name, but {1 + len(more)} were given; write net.{hint}"
+        f"{method}() takes one argument by position, arrays by input name, but {1 + len(more)} were given; "
+        f"write {'await ' if method == 'run_async' else ''}net.{method}{hint}"
     )
 
 

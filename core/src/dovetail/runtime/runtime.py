@@ -16,6 +16,7 @@ from ..ground.fixed_to_process import FixedToProcess
 from ..ground.gc_deferral import gc_deferred, network_dropped
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
+from ..ground.missing_names import named_arguments
 from ..ground.progress import listening
 from ..ground.usable_cores import usable_cores
 from ..layers.network import Network
@@ -66,6 +67,7 @@ class Runtime(FixedToProcess):
 
     elsewhere = "threads can share it; make another one in another process"
 
+    @named_arguments("Runtime")
     def __init__(self, *, threads: int | None = None, spin_us: int = 50, guard: Guard | None = None) -> None:
         count = usable_cores() if threads is None else threads
         if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= 1023:
@@ -91,6 +93,7 @@ class Runtime(FixedToProcess):
         """Whether plans are those that other runtimes make, too: not where kernels are watched."""
         return self._resources.guard is None
 
+    @named_arguments("Runtime.load", lambda: CompileRequest._fields)
     def load(
         self,
         network: Network | NetworkSource | OptimizedNetwork,
