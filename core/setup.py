@@ -1,7 +1,14 @@
 """Build the core's extensions: the run path, and what it takes from Python and from backends."""
 
+import runpy
+
 import numpy
 from setuptools import Extension, setup
+from setuptools.command.build import build
+from setuptools.command.build_ext import build_ext
+
+# From its file: there is no core to import yet.
+checking = runpy.run_path("src/dovetail/ground/compilers.py")["checking"]
 
 # C semantics, no hidden checks. They hold for Python objects too: write x[len(x) - 1].
 DIRECTIVES = {
@@ -58,6 +65,7 @@ def extension(package: str, name: str, sources: tuple[str, ...] = (), libraries:
 
 
 setup(
+    cmdclass={"build": checking(build), "build_ext": checking(build_ext)},
     ext_modules=[
         *(extension("runtime", name, sources) for name, sources in C_MODULES.items()),
         extension("ground", "usable_cores", ("usable_cores",)),
@@ -65,5 +73,5 @@ setup(
         extension("isolation", "channel", ("channel", "crossing", "spans")),
         # dlopen lies in a library of its own before glibc 2.34.
         *(extension("native", name, libraries=("dl",) if name == "table" else ()) for name in NATIVE),
-    ]
+    ],
 )

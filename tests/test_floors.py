@@ -40,6 +40,7 @@ PUBLIC = (
     "dovetail.graph.symbolic_inference",
     "dovetail.graph.tensor",
     "dovetail.graph.translation_calls",
+    "dovetail.ground.compilers",
     "dovetail.ground.errors",
     "dovetail.ground.foreign_text",
     "dovetail.ground.host_exceptions",

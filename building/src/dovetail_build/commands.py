@@ -10,11 +10,24 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
+from dovetail.ground.compilers import require_compilers
+
 from .manifests import Manifest
 from .table_library import TableLibrary, build_library
+
+
+class Build(build):
+    """Say what the build lacks before anything is copied."""
+
+    manifest: ClassVar[Manifest]
+
+    def run(self) -> None:
+        require_compilers(self.distribution)
+        super().run()
 
 
 class BuildPackage(build_py):
@@ -55,6 +68,10 @@ class BuildModules(build_ext):
     source_arguments: ClassVar[dict[Path, list[str]]] = {}
     """Flags of single files, in place of those of their extension."""
     parallel: Any
+
+    def run(self) -> None:
+        require_compilers(self.distribution)
+        super().run()
 
     def build_extensions(self) -> None:
         """Compile as many files at a time as there are cores, or N with ``--parallel N``."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from dovetail.contract.abi_version import core_requirement
 
-from .commands import BuildModules, BuildPackage, BuildWheel
+from .commands import Build, BuildModules, BuildPackage, BuildWheel
 from .cython_modules import COMPILE_ARGUMENTS, PYTHON_SEMANTICS, extensions
 from .hook import pyproject
 from .manifests import Manifest
@@ -113,7 +113,12 @@ def keywords(
             directives=directives,
         )
     BuildModules.source_arguments = {Path(path): list(flags) for path, flags in (source_arguments or {}).items()}
-    commands: dict[str, Any] = {"build_py": BuildPackage, "build_ext": BuildModules, "bdist_wheel": BuildWheel}
+    commands: dict[str, Any] = {
+        "build": Build,
+        "build_py": BuildPackage,
+        "build_ext": BuildModules,
+        "bdist_wheel": BuildWheel,
+    }
     for command in commands.values():
         command.manifest = manifest
     wanted = {
