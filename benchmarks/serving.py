@@ -297,7 +297,7 @@ def spread(ratios: list[float]) -> str:
 def main() -> None:
     """Measure, or be one of the servers."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=[str(DIGITS)], help="ONNX files; default the demo's")
+    parser.add_argument("models", nargs="*", help="ONNX files; default the demo's")
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a block")
@@ -309,6 +309,7 @@ def main() -> None:
     if given.serve:
         serve(given.serve, given.models, given.threads)
         return
+    given.models = given.models or [str(DIGITS)]
     with ExitStack() as running:
         with serving("dovetail", [], 1) as bare:
             empty = bare.resident

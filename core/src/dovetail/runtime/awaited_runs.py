@@ -8,15 +8,16 @@ sizes, so that what its runs took of late says what the next one takes.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from types import coroutine
 from typing import TYPE_CHECKING, Any
 
 from ..graph.descriptor import Array
 
 if TYPE_CHECKING:
-    from .loaded_network import LoadedNetwork
-    from .network_state import NetworkState
+    from concurrent.futures import Future
+
+    from .executor import NetworkRunner
 
 
 @coroutine
@@ -26,19 +27,27 @@ def _turn_of_the_loop() -> Generator[None, None, None]:
 
 
 async def run_beside_loop(
-    network: LoadedNetwork,
+    network: NetworkRunner,
     feeds: Mapping[str, Any],
     timeout: float | None,
-    outputs: Sequence[str] | None,
-    state: NetworkState | None,
+    hand_over: Callable[[], Future[dict[str, Array]]],
+    *,
+    is_plain: bool,
 ) -> dict[str, Array]:
-    """Carry out `LoadedNetwork.run_async`."""
-    if outputs is None and state is None and network._is_brief(feeds):
+    """Carry out `LoadedNetwork.run_async`.
+
+    Args:
+        network: What to run.
+        feeds: Array by input name.
+        timeout: Seconds.
+        hand_over: Begins the run on another thread.
+        is_plain: Whether the run is for the network's own outputs, and of its own state.
+    """
+    if is_plain and network._is_brief(feeds):
         if network._is_turn_due():  # a task that does nothing but run would keep all others waiting
             await _turn_of_the_loop()
         if network._is_brief(feeds):  # still: others may have run meanwhile
             return network.run(feeds, timeout=timeout)
     from asyncio import wrap_future  # not by every process
 
-    network._is_timed = not network._is_isolated
-    return await wrap_future(network.submit(feeds, timeout=timeout, outputs=outputs, state=state))
+    return await wrap_future(hand_over())

@@ -254,12 +254,15 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
 
         if _more:
             raise run_errors.called_as_elsewhere(feeds, _more, "run_async")
-        return await run_beside_loop(self, feeds, timeout, outputs, state)
+        hand_over = partial(self._hand_over, feeds, timeout, outputs, state)
+        return await run_beside_loop(self, feeds, timeout, hand_over, is_plain=outputs is None and state is None)
 
-    @property
-    def _is_isolated(self) -> bool:
-        """Whether some of it runs in a process of its own, which others may keep busy."""
-        return any(getattr(one.backend, "is_isolated", False) for one in self._maker.opened.values())
+    def _hand_over(
+        self, feeds: Mapping[str, Any], timeout: float | None, outputs: Sequence[str] | None, state: NetworkState | None
+    ) -> Future[dict[str, Array]]:
+        """Begin an awaited run on a thread, timed unless a process that others use takes part."""
+        self._is_timed = not any(getattr(one.backend, "is_isolated", False) for one in self._maker.opened.values())
+        return self.submit(feeds, timeout=timeout, outputs=outputs, state=state)
 
     @property
     def state(self) -> NetworkState:
