@@ -61,6 +61,13 @@ def test_an_error_that_lists_many_layers_is_cut_and_names_the_option(dovetail: I
     assert len(lines) == 11
 
 
+def test_the_log_names_the_command(dovetail: Invoke, adder: Path, fussy: str) -> None:
+    result = dovetail("run", adder, "-i", "random", "-b", f"{fussy},CpuRef")
+    assert result.exit_code == 0, result.output
+    assert "; `dovetail explain` says why\n" in result.stderr
+    assert "placement.explain()" not in result.stderr
+
+
 def test_json(dovetail: Invoke, adder: Path, fussy: str) -> None:
     found = json.loads(dovetail("explain", adder, "-b", f"{fussy},CpuRef", "--json").stdout)
     assert {layer["name"]: layer["backend"] for layer in found["layers"]} == {"add": "Fussy", "negate": "CpuRef"}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from dovetail import ErrorCode, ModelError
@@ -13,7 +14,7 @@ from dovetail.discovery.registry import BackendRow, BackendState
 from dovetail_sdk import rendering
 from dovetail_sdk.answers import not_finite, outputs_table
 from dovetail_sdk.commands import backends, benchmark
-from dovetail_sdk.rendering import bytes_text, count_text, cut, print_error, seconds_text, shortened, show, styled, table
+from dovetail_sdk.rendering import bytes_text, count_text, cut, print_error, say, seconds_text, shortened, show, styled, table
 from dovetail_sdk.statistics import Timing, summary_of, top_classes
 
 
@@ -59,6 +60,22 @@ def test_long_cells_are_folded_not_cut() -> None:
 def test_piped_tables_are_plain_ascii(capsys: pytest.CaptureFixture[str]) -> None:
     show(table(("name", "size"), [("a", "1")], right=("size",)), table(("b",), [("c" * 150,)]))
     assert capsys.readouterr().out == f" name   size\n -----------\n a         1\n\n b\n {'-' * 150}\n {'c' * 150}\n\n"
+
+
+def test_a_sentence_is_broken_on_a_terminal_alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    sentence = "a sentence of 猫 " + "some words " * 12 + "and its end"
+    say(sentence)
+    assert capsys.readouterr().out == f"{sentence}\n"
+    monkeypatch.setattr(rendering.sys, "stdout", type("Terminal", (), {"isatty": lambda self: True})())
+    monkeypatch.setattr(rendering, "room", lambda: 40)
+    told: list[str] = []
+    monkeypatch.setattr(rendering.click, "echo", told.append)
+    say(f"{sentence}\n  second", indent=4)
+    (lines,) = (text.split("\n") for text in told[:1])
+    assert max(map(cell_len, lines)) <= 40
+    assert " ".join(line.strip() for line in lines) == sentence
+    assert all(line.startswith(("    some", "    words", "    and")) for line in lines[1:])
+    assert told[1:] == ["  second"]
 
 
 @pytest.mark.parametrize(

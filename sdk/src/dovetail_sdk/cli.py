@@ -78,8 +78,19 @@ class CommandFolder(click.Group):
             context.exit(1)
 
 
+IN_OTHER_WORDS = {"placement.explain()": "`dovetail explain`"}
+"""What the core's log names that is a command here."""
+
+
 class EchoHandler(logging.Handler):
     """Write the log to standard error as it is at the moment, so that tests can catch it."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text, in words of the command line."""
+        text = super().format(record)
+        for call, command in IN_OTHER_WORDS.items():
+            text = text.replace(call, command)
+        return text
 
     def emit(self, record: logging.LogRecord) -> None:
         sys.stderr.write(f"{self.format(record)}\n")  # not click.echo, which writes into a spinner that is being drawn

@@ -197,7 +197,7 @@ def _feed_nameless(
         if len(arrays) > 1 or len(by_name) > 1:
             raise UnreadableFile(
                 Path(source),
-                f"the arrays in {source} are {', '.join(map(repr, arrays)) or 'none'}, the inputs "
+                f"{source} has the arrays {', '.join(map(repr, arrays)) or 'none'}, the inputs are "
                 f"{', '.join(map(repr, by_name))}; say which goes where by naming the arrays so",
             )
     if len(open_specs) != 1:

@@ -69,6 +69,22 @@ def show(*tables: Table) -> None:
         click.echo("\n".join(lines).strip("\n") + "\n")
 
 
+def say(text: str, indent: int = 2) -> None:
+    """Print a sentence on standard output: on a terminal broken between words, as is elsewhere.
+
+    Args:
+        text: It, without styles.
+        indent: Blanks before further lines.
+    """
+    if not sys.stdout.isatty():
+        click.echo(text)
+        return
+    from dovetail.ground.text_tables import wrapped
+
+    for line in text.split("\n"):
+        click.echo("\n".join(wrapped(line, room(), indent)))
+
+
 def room() -> int:
     """Return the columns that a table on standard output may have."""
     return console(sys.stdout).width if sys.stdout.isatty() else PIPE_WIDTH

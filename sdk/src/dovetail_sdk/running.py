@@ -27,7 +27,7 @@ from .labels import ClassNames
 from .many_runs import Outcome, Stack, Tally, run_each
 from .options import STDOUT, logger, shapes_for, tell_assumed
 from .pictures import PictureSettings
-from .rendering import lines_above_progress, room, show, working
+from .rendering import lines_above_progress, room, say, show, working
 from .saving import save
 from .statistics import summary_of
 from .verdicts import Comparison, Tolerance
@@ -92,7 +92,7 @@ class Request:
     def says(self, text: str) -> None:
         """Print a line, unless JSON goes where it would."""
         if self.json_file != STDOUT:
-            click.echo(text)
+            say(text)
 
     def shows(self, table: Any) -> None:
         """Print a table, unless JSON goes there."""

@@ -208,7 +208,7 @@ def show_report(report: Report) -> None:
         )
         for result in applicable
     ]
-    show(table(("level", "check", "result", "seconds", ""), rows, right=("level", "seconds")))
+    show(table(("level", "check", "result", "seconds", ""), rows, right=("level", "seconds"), long=("check",)))
     hidden = len(report.results) - len(applicable)
     if hidden:
         click.echo(f"{hidden} check{'s do' if hidden > 1 else ' does'} not apply to this backend; a report lists them\n")

@@ -144,18 +144,18 @@ def _print(
         return
     if json_file is not None:
         json_file.write_text(text + "\n", encoding="utf-8")
-    from ..rendering import seconds_text, show
+    from ..rendering import say, seconds_text, show
 
     for name, note in notes.items():
-        click.echo(f"{name} <- {note}")
+        say(f"{name} <- {note}")
     for label, side in (("A", comparison.a), ("B", comparison.b)):
         several = f", {seconds_text(side.median)} a run" if len(side.seconds) > 1 else ""  # the first run may make a plan
-        click.echo(f"{label}: {side.model} on {side.backends_used or 'the core'}{several}")
+        say(f"{label}: {side.model} on {side.backends_used or 'the core'}{several}")
     show(rows_table("output", comparison.outputs))
     if comparison.layers:
         show(rows_table("layer", comparison.layers))
     for line in comparison.sentences(layers=layers):
-        click.echo(line)
+        say(line)
 
 
 def rows_table(what: str, rows: Sequence[Row]) -> Any:

@@ -58,6 +58,8 @@ def _problems() -> list[str]:
 
 
 def _print(report: dict[str, Any]) -> None:
+    from ..rendering import say
+
     for row in report["rows"]:
         _print_row(row)
     if not report["rows"]:
@@ -69,9 +71,9 @@ def _print(report: dict[str, Any]) -> None:
             for name, why in folder["skipped"].items():
                 click.echo(f"  {name}: {why}")
     for line in report["configuration"]["problems"]:
-        click.echo(f"{click.style('configuration', fg='red')}: {line}")
+        say(f"configuration: {line}")
     for line in report["warnings"]:
-        click.echo(f"warning: {line}")
+        say(f"warning: {line}")
     cache = report["cache"]
     click.echo(
         f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}"
@@ -83,6 +85,8 @@ def _print(report: dict[str, Any]) -> None:
 
 
 def _print_row(row: dict[str, Any]) -> None:
+    from ..rendering import say
+
     name = row["id"] or "(no id)"
     origin = f"{row['distribution']} {row['version']}, {row['origin']}" if row["distribution"] else row["origin"]
     if row["ready"]:
@@ -93,8 +97,8 @@ def _print_row(row: dict[str, Any]) -> None:
     click.echo(f"  from: {origin}")
     for label, text in (("why", row["reason"]), ("do", row["hint"])):
         if text:
-            click.echo(f"  {label}: {text}")
+            say(f"  {label}: {text}", indent=4)
     for note in row["notes"]:
-        click.echo(f"  note: {note}")
+        say(f"  note: {note}", indent=4)
     if row["stale"]:
         click.echo("  note: its files were replaced since it was loaded; start again to use the new ones")

@@ -26,7 +26,7 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, page:
     import dovetail
 
     from ..options import shapes_for, tell_assumed
-    from ..rendering import show, working
+    from ..rendering import say, show, working
     from ..summary import as_dict, as_dot, summarize, with_known_shapes, with_sizes_of_one
 
     with working(f"reading {model.name}"):
@@ -50,7 +50,7 @@ def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, page:
         return
     show(tensors_table(summary), layers_table(summary))
     for line in total_lines(summary):
-        click.echo(line)
+        say(line)
 
 
 def tensors_table(summary: NetworkSummary) -> Any:
