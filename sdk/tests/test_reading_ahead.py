@@ -13,10 +13,15 @@ import pytest
 from click.testing import Result
 from PIL import Image
 
+from dovetail_sdk import reading_ahead
 from dovetail_sdk.pictures import decoded_bytes
 from dovetail_sdk.reading_ahead import in_order
 
 Invoke = Callable[..., Result]
+
+
+def size_of(path: Path) -> int:
+    return decoded_bytes(path, is_resized=False)
 
 
 @pytest.fixture
@@ -43,7 +48,7 @@ def test_the_order_is_kept_and_errors_are_of_their_file(pictures: list[Path], th
         return path.stem
 
     found = []
-    for path, take in in_order(pictures, read, threads):
+    for path, take in in_order(pictures, read, threads, size_of):
         if path.stem in ("00", "11a", "29"):
             with pytest.raises(ValueError, match=f"^{path.stem}$"):
                 take()
@@ -63,7 +68,7 @@ def test_several_are_read_at_a_time_and_arrays_by_who_asks(pictures: list[Path])
         if path in first:
             together.wait()  # which nobody gets past alone
 
-    for _, take in in_order(pictures, read, 3):
+    for _, take in in_order(pictures, read, 3, size_of):
         take()
     assert readers.pop("07a.npy") is threading.current_thread()
     assert readers.pop("11a.png") is threading.current_thread(), "its header is none of a picture"
@@ -71,7 +76,9 @@ def test_several_are_read_at_a_time_and_arrays_by_who_asks(pictures: list[Path])
 
 
 @pytest.mark.parametrize(("pictures_ahead", "most"), [(1, 0), (3, 3), (4, 100)])
-def test_no_more_is_held_than_there_is_room_for(pictures: list[Path], pictures_ahead: int, most: int) -> None:
+def test_no_more_is_held_than_there_is_room_for(
+    pictures: list[Path], pictures_ahead: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The one that is being used counts, too."""
     started: list[Path] = []
     own = threading.current_thread()
@@ -80,9 +87,9 @@ def test_no_more_is_held_than_there_is_room_for(pictures: list[Path], pictures_a
         if threading.current_thread() is not own:
             started.append(path)
 
-    room = most * decoded_bytes(pictures[0])
+    monkeypatch.setattr(reading_ahead, "BYTES_OF_A_THREAD", most * size_of(pictures[0]) // 2)
     done = 0
-    for path, take in in_order(pictures, read, 2, room):
+    for path, take in in_order(pictures, read, 2, size_of):
         deadline = time.monotonic() + 30
         while not done and len(started) < pictures_ahead and time.monotonic() < deadline:
             time.sleep(0.001)
@@ -101,7 +108,7 @@ def test_closing_ends_it(pictures: list[Path]) -> None:
         started.append(path)
         time.sleep(0.01)
 
-    with closing(in_order(pictures, read, 2)) as files:
+    with closing(in_order(pictures, read, 2, size_of)) as files:
         _, take = next(files)
         take()
     count = len(started)
@@ -113,11 +120,12 @@ def test_closing_ends_it(pictures: list[Path]) -> None:
 def test_the_size_of_a_picture_is_told_by_its_header(tmp_path: Path) -> None:
     path = tmp_path / "picture.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (200, 300), np.uint8)).save(path)
-    assert decoded_bytes(path) == 300 * 200 * 20
+    assert decoded_bytes(path, is_resized=True) == 300 * 200 * 8
+    assert size_of(path) == 300 * 200 * 24
     path.write_bytes(path.read_bytes()[:1000])
-    assert decoded_bytes(path) == 300 * 200 * 20
+    assert size_of(path) == 300 * 200 * 24
     path.write_bytes(b"")
-    assert decoded_bytes(path) == decoded_bytes(tmp_path) == decoded_bytes(tmp_path / "absent.png") == 0
+    assert size_of(path) == size_of(tmp_path) == size_of(tmp_path / "absent.png") == 0
 
 
 def test_the_result_does_not_depend_on_threads(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Container, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from . import sounds
 from .expecting import files_key
 from .feeding import Feeds
 from .folders import ManyFiles
-from .pictures import SUFFIXES, UnfitKind, UnreadableFile
+from .pictures import SUFFIXES, UnfitKind, UnreadableFile, decoded_bytes
 from .reading_ahead import in_order
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ def run_each(
     done: Callable[[Outcome], None],
     threads: int = 1,
     settled: Container[str] = (),
+    *,
+    is_resized: bool = False,
 ) -> Tally:
     """Run a network on each of many files; one that cannot be read or run does not end it.
 
@@ -191,6 +194,7 @@ def run_each(
         done: Called after each file.
         threads: CPU threads that may read pictures ahead.
         settled: Inputs whose shapes and types no file decides.
+        is_resized: Whether the input has a size that pictures are brought to.
 
     Raises:
         click.UsageError: What is given would not do for any of the files.
@@ -203,7 +207,8 @@ def run_each(
     kinds = {_kind(path) for path in many.files}
     refused: set[str] = set()
     begin = perf_counter()
-    with closing(in_order(many.files, lambda path: read(many.texts(path)), threads)) as files:
+    size_of = partial(decoded_bytes, is_resized=is_resized)
+    with closing(in_order(many.files, lambda path: read(many.texts(path)), threads, size_of)) as files:
         for path, take in files:
             outcome = Outcome(path)
             try:

@@ -22,8 +22,8 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
-_BYTES_OF_A_PIXEL = 4 + 4 * 4
-"""As Pillow holds it, and as real numbers of up to four channels."""
+_DECODED_PIXEL, _REAL_PIXEL = 2 * 4, 4 * 4
+"""Bytes of a pixel as Pillow holds it, before and after conversion, and as real numbers."""
 
 
 class UnreadableFile(click.UsageError):
@@ -178,15 +178,20 @@ def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:
     return image, steps
 
 
-def decoded_bytes(path: Path) -> int:
-    """Return about what reading a picture takes, by its header; 0 if it cannot be read."""
+def decoded_bytes(path: Path, *, is_resized: bool) -> int:
+    """Return about what reading a picture takes, by its header; 0 if it cannot be read.
+
+    Args:
+        path: The file.
+        is_resized: Whether it is brought to a size that the input has, and real numbers are few.
+    """
     from PIL import Image
 
     try:
         if not path.is_file():
             return 0
         with Image.open(path) as file:
-            return file.width * file.height * _BYTES_OF_A_PIXEL
+            return file.width * file.height * (_DECODED_PIXEL + (0 if is_resized else _REAL_PIXEL))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError):
         return 0
 

@@ -9,18 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from .pictures import SUFFIXES, decoded_bytes
+from .pictures import SUFFIXES
 
 _Content = TypeVar("_Content")
 
 MOST_THREADS = 8
 """Threads that read: a disk and the network have no use for more."""
-AHEAD_BYTES = 256 << 20
-"""Memory of pictures that are read ahead; one is, however large."""
+BYTES_OF_A_THREAD = 128 << 20
+"""Memory of pictures that are read ahead, for each thread; one is, however large."""
 
 
 def in_order(
-    paths: Sequence[Path], read: Callable[[Path], _Content], threads: int, most: int = AHEAD_BYTES
+    paths: Sequence[Path], read: Callable[[Path], _Content], threads: int, size_of: Callable[[Path], int]
 ) -> Generator[tuple[Path, Callable[[], _Content]], None, None]:
     """Read files one after the other, and pictures ahead of their turn.
 
@@ -31,7 +31,7 @@ def in_order(
         paths: The files.
         read: Reads one, in any thread.
         threads: CPU threads that may be used; with one alone nothing is read ahead.
-        most: Bytes of pictures that are read ahead.
+        size_of: Says how many bytes reading a picture takes; 0: it is none.
 
     Yields:
         Each file, in order, and what returns its content, or raises what reading it raised. Close
@@ -42,9 +42,10 @@ def in_order(
             yield path, partial(read, path)
         return
     threads = min(threads, MOST_THREADS)
+    most = threads * BYTES_OF_A_THREAD
     waiting: deque[tuple[Path, Callable[[], _Content], int]] = deque()
     left = deque(paths)
-    held, size = 0, _size(left)
+    held, size = 0, _size(left, size_of)
     pool = ThreadPoolExecutor(threads, thread_name_prefix="dovetail-pictures")
     try:
         while left or waiting:
@@ -53,7 +54,7 @@ def in_order(
                 take: Callable[[], _Content] = pool.submit(read, path).result if size else partial(read, path)
                 waiting.append((path, take, size))
                 held += size
-                size = _size(left)
+                size = _size(left, size_of)
             path, take, one = waiting.popleft()
             yield path, take
             held -= one
@@ -62,6 +63,6 @@ def in_order(
         pool.shutdown(cancel_futures=True)
 
 
-def _size(paths: Sequence[Path]) -> int:
+def _size(paths: Sequence[Path], size_of: Callable[[Path], int]) -> int:
     """Return the bytes that the first of some files takes; 0 without one that is a picture."""
-    return decoded_bytes(paths[0]) if paths and paths[0].suffix.lower() in SUFFIXES else 0
+    return size_of(paths[0]) if paths and paths[0].suffix.lower() in SUFFIXES else 0

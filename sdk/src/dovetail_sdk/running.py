@@ -331,6 +331,7 @@ class _Run:
                 lambda outcome: tell(told(outcome)),
                 request.threads or default_runtime().threads,
                 self._settled(many),
+                is_resized=self._is_resized(many),
             )
         self._tell_notes()
         compared = self._finish(tally, stack)
@@ -345,6 +346,11 @@ class _Run:
             return set()
         beside = (spec for spec in self._specs if spec.name != many.input)
         return {spec.name for spec in beside if all(isinstance(size, int) for size in spec.shape)}
+
+    def _is_resized(self, many: ManyFiles) -> bool:
+        """Say whether pictures are brought to a size that the input has."""
+        specs = [spec for spec in self._specs if many.input in (None, spec.name)]
+        return all(isinstance(size, int) for spec in specs for size in spec.shape[1:])
 
     def _lines(self, count: int) -> AbstractContextManager[Callable[[str], None]]:
         if self._request.json_file == STDOUT:
