@@ -19,7 +19,7 @@ from test_import import output_of
 
 import dovetail
 from dovetail import LoadedNetwork, Network, OptionError
-from dovetail.ground.missing_names import NamedElsewhere
+from dovetail.ground.close_names import NamedElsewhere
 from dovetail.ground.names_elsewhere import OF_BUILDERS, OF_LOAD, OF_NETWORKS, OF_PACKAGE, OF_PARSERS
 from dovetail.optimizer import CompileRequest
 from dovetail.runtime.executor import NetworkRunner

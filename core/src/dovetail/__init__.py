@@ -147,7 +147,8 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name ac
             module = sys.modules[__name__]
             if os.path.exists(os.path.join(__path__[0], name)):  # it is about to be imported
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
-            from .ground.names_elsewhere import OF_PACKAGE, no_name
+            from .ground.close_names import no_name
+            from .ground.names_elsewhere import OF_PACKAGE
 
             raise no_name(module, name, OF_PACKAGE)
         globals()[name] = value

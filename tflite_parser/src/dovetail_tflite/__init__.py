@@ -28,6 +28,7 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name ac
     def __getattr__(name: str) -> Any:
         if os.path.exists(os.path.join(__path__[0], f"{name}.py")):  # it is about to be imported
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
-        from dovetail.ground.names_elsewhere import OF_PARSERS, no_name
+        from dovetail.ground.close_names import no_name
+        from dovetail.ground.names_elsewhere import OF_PARSERS
 
         raise no_name(sys.modules[__name__], name, OF_PARSERS)

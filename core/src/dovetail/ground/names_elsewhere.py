@@ -7,11 +7,7 @@ as a sentence without its full stop.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Container, Iterable
-from types import ModuleType
-
-from .close_names import close_names
 
 _LOAD = "dovetail.load(path) returns a network that is ready to run"
 _CALL = "run it by net.run({name: array}) or, if it has one input, net(array)"
@@ -136,33 +132,6 @@ OF_PARSERS = {
     **dict.fromkeys(("load", "load_model", "load_model_from_string", "ModelProto", "Model"), _READ),
 }
 """Names of the packages that parse files, which others import in the place of theirs."""
-
-
-def no_name(module: ModuleType, name: str, elsewhere: dict[str, str]) -> AttributeError | ImportError:
-    """Build the error of a module's `__getattr__`, which calls this itself.
-
-    Of an `AttributeError` the statement ``from module import name`` leaves out the text. So there
-    it is the `ImportError` that Python would make, with the sentence behind.
-    """
-    if _is_from_import():
-        path = getattr(module, "__file__", None)
-        sentence = elsewhere.get(name) or " or ".join(map(repr, close_names(name, dir(module))))
-        if sentence:
-            text = f"cannot import name {name!r} from {module.__name__!r} ({path or 'unknown location'})"
-            what = sentence if name in elsewhere else f"did you mean {sentence}?"
-            return ImportError(f"{text}: {what}", name=module.__name__, path=path)
-    return AttributeError(no_attribute(f"module {module.__name__!r}", name, elsewhere), name=name, obj=module)
-
-
-def _is_from_import() -> bool:
-    """Tell whether whoever asked the module for a name executes ``from module import name``."""
-    try:
-        from opcode import opmap
-
-        frame = sys._getframe(3)
-        return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
-    except (AttributeError, ImportError, IndexError, KeyError, ValueError):  # an interpreter of another make
-        return False
 
 
 def no_argument(caller: str, name: str, known: Iterable[str], of_load: Container[str]) -> str | None:

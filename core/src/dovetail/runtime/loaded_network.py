@@ -15,11 +15,11 @@ import numpy as np
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
+from ..ground.close_names import NamedElsewhere
 from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
 from ..ground.fixed_to_process import FixedToProcess
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
-from ..ground.missing_names import NamedElsewhere
 from ..optimizer.open_sizes import OpenSizes
 from . import run_errors
 from .backends_in_use import BackendKey, Factory, OpenBackend

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from ..graph.descriptor import Array, Constant
 from ..graph.graph import Graph
 from ..graph.graph_limits import check_graph
+from ..ground.close_names import named_arguments
 from ..ground.errors import ErrorCode, OptionError, RunError
 from ..ground.fixed_to_process import FixedToProcess
 from ..ground.gc_deferral import gc_deferred, network_dropped
 from ..ground.limits import budget, limited
 from ..ground.logs import Log
-from ..ground.missing_names import named_arguments
 from ..ground.progress import listening
 from ..ground.usable_cores import usable_cores
 from ..layers.network import Network
