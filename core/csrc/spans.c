@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include "spans.h"
 
 #include <stdlib.h>

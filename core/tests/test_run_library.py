@@ -27,7 +27,7 @@ def build(program: Path, test: str, flags: list[str]) -> None:
     The linker flag lets a test refuse threads.
     """
     tested = {
-        "test_channel": ("channel", "crossing"),
+        "test_channel": ("channel", "crossing", "spans"),
         "test_crossing": ("crossing",),
         "test_watchdog": ("watchdog",),
         "test_thread_pool": ("watchdog", "thread_pool", "usable_cores"),
