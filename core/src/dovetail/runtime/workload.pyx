@@ -141,7 +141,7 @@ cdef class Run:
         return (<dvt_context *>self.call.context).spans != NULL
 
     def worked(self, str name not None, begin, end):
-        """Tell the profile that a device worked from `begin` to `end`, seconds of `time.monotonic`."""
+        """Tell the profile that a device worked, from and until seconds of `time.monotonic`."""
         self._check()
         cdef dvt_context *context = <dvt_context *>self.call.context
         cdef int64_t begin_ns = int(begin * 1e9), end_ns = int(end * 1e9)

@@ -269,9 +269,10 @@ cdef class Binary:
         return 0
 
     def memories(self):
-        """Return the memory of each operand, as bytes: the tensors lie in it until something is bound.
+        """Return the memory of each operand, as bytes.
 
-        It must not be touched once the binary is closed.
+        The tensors lie in it until something is bound. It must not be touched once the binary is
+        closed.
         """
         return [
             PyMemoryView_FromMemory(<char *>self.parts[i].own, self.parts[i].size, PyBUF_WRITE) for i in range(self.n_parts)
@@ -352,11 +353,11 @@ cdef class Binary:
         return found
 
     def performance(self):
-        """Return when the last run began and how long it took, by the driver: seconds of `time.monotonic`.
+        """Return when the last run began and how long it took, by the driver: seconds.
 
-        It is None where the driver does not measure, and where it says what cannot be: more than the
-        run took by the host's clock. A driver whose clock is another one tells how long alone; the
-        run ended then when it was waited for.
+        The begin is on the clock of `time.monotonic`. It is None where the driver does not measure,
+        and where it says what cannot be: more than the run took by the host's clock. A driver whose
+        clock is another one tells how long alone; the run ended then when it was waited for.
         """
         if self.graph == NULL or self.waited == 0:
             return None
