@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from programs import tensor
@@ -41,6 +43,53 @@ def test_a_binary_that_is_kept_is_not_compiled_again(double, tmp_path):
         with dovetail.load(network(), ["VsiNpu"], options=options) as net:
             np.testing.assert_array_equal(net.run({"x": X})["y"], X + 1)
     assert double().count("vsi_nn_GenerateNBG") <= 2, "asked for the size, and then for the binary"
+
+
+@pytest.mark.parametrize("chip", [0, 1])
+def test_a_warm_load_opens_the_device_once(double, tmp_path, monkeypatch, chip):
+    monkeypatch.setenv("DOVETAIL_DOUBLE", f"target={CHIPS[chip].target}")
+    options = {"VsiNpu": {"driver": "ovx", "artefacts": str(tmp_path / "kept")}}
+    for opened in (2, 1):  # by the probe, whose process runs the binary, and first by the compiler too
+        before = double().count("vxCreateContext") + double().count("vsi_nn_CreateContext")
+        with dovetail.load(network(), [f"VsiNpu:{chip}"], options=options, isolate=()) as net:
+            np.testing.assert_array_equal(net.run({"x": X})["y"], X + 1)
+        assert double().count("vxCreateContext") + double().count("vsi_nn_CreateContext") - before == opened
+
+
+def _kept(driver):
+    ((_, child),) = driver._spare
+    return child
+
+
+@pytest.mark.parametrize("change", ["nothing", "environment", "chip", "death"])
+def test_the_process_of_the_probe_runs_the_first_binary_if_it_can(double, sdk, monkeypatch, change):
+    operation = p.Requantize(name="only", inputs=(0,), output=1, low=0, high=255)
+    program = p.Program("net", (tensor((4, 16)), tensor((4, 16))), (operation,), (0,), (1,))
+    driver = OvxDriver(Places(sdk=str(sdk)))
+    binary = driver.compile(program, CHIPS[0], lambda *_: None)
+    assert driver.probe(CHIPS[1] if change == "chip" else CHIPS[0]).state == "ready"
+    probed = _kept(driver)
+    if change == "environment":
+        monkeypatch.setenv("DOVETAIL_DOUBLE", "takes=1")
+    elif change == "death":
+        probed.kill()
+    executables = [driver.load(binary, CHIPS[0]) for _ in range(2)]
+    children = [executable._child for executable in executables]
+    assert len({id(one) for one in children}) == 2
+    assert (children[0] is probed) == (change == "nothing")
+    assert probed._process.poll() is None or change != "nothing"
+    assert change == "nothing" or probed._process.wait(5) is not None
+    for executable in executables:
+        executable.close()
+
+
+def test_the_process_of_the_probe_ends_with_the_driver(double, sdk):
+    driver = OvxDriver(Places(sdk=str(sdk)))
+    driver.probe()
+    process = _kept(driver)._process
+    del driver
+    gc.collect()
+    assert process.wait(5) == 0
 
 
 @pytest.mark.parametrize("fault", ["abort=vxWaitGraph", "fail=vxWaitGraph"])
