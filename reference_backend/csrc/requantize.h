@@ -3,6 +3,9 @@
  * Sources: tensorflow/lite/kernels/internal/common.h (MultiplyByQuantizedMultiplier, the
  * double-rounding form), quantization_util.cc (QuantizeMultiplier), gemmlowp/fixedpoint
  * (SaturatingRoundingDoublingHighMul, RoundingDivideByPOT).
+ *
+ * Where TensorFlow Lite's own arithmetic is undefined, of factors that make any step of the operand
+ * more than the result can hold, it saturates.
  */
 #pragma once
 
@@ -20,14 +23,25 @@ typedef struct {
  * (PopulateConvolutionQuantizationParams). */
 static inline double product_scale(double input, double weights, int single)
 {
-    return single ? (double)((float)input * (float)weights) : input * weights;
+    float product = (float)input * (float)weights;
+    return single && !isinf(product) ? (double)product : input * weights;
+}
+
+/* The scale of a product of elements, in those of its result: in float32, unless that overflows on
+ * the way. */
+static inline double product_ratio(float a, float b, float result)
+{
+    float product = a * b;
+    return isinf(product) ? (double)a * b / result : (double)(product / result);
 }
 
 static inline requantization requantization_of(double factor)
 {
     requantization result = {0, 0};
-    if (factor == 0.0)
+    if (factor == 0.0 || isnan(factor)) /* not a number: both scales are below what float32 has */
         return result;
+    if (fabs(factor) > INT32_MAX) /* one step is beyond 32 bits */
+        factor = copysign(INT32_MAX, factor);
     int shift;
     int64_t multiplier = (int64_t)round(frexp(factor, &shift) * 2147483648.0);
     if (multiplier == (int64_t)1 << 31) {
@@ -64,7 +78,8 @@ static inline int32_t rounding_divide_by_power_of_two(int32_t x, int exponent)
 static inline int32_t requantize(int32_t x, requantization by)
 {
     int left = by.shift > 0 ? by.shift : 0, right = by.shift > 0 ? 0 : -by.shift;
-    int32_t shifted = (int32_t)((uint32_t)x << left); /* wraps where TensorFlow Lite's own is undefined */
+    int64_t wide = (int64_t)x * ((int64_t)1 << left);
+    int32_t shifted = wide < INT32_MIN ? INT32_MIN : wide > INT32_MAX ? INT32_MAX : (int32_t)wide;
     return rounding_divide_by_power_of_two(saturating_rounding_doubling_high_multiply(shifted, by.multiplier), right);
 }
 
@@ -79,7 +94,8 @@ static inline int32_t requantize_wide(int64_t x, requantization by)
         return value < INT32_MIN ? INT32_MIN : value > INT32_MAX ? INT32_MAX : (int32_t)value;
     }
     uint64_t product = (uint64_t)x * (uint64_t)multiplier + ((uint64_t)1 << (shift - 1));
-    return (int32_t)((int64_t)product >> shift);
+    int64_t scaled = (int64_t)product >> shift;
+    return scaled < INT32_MIN ? INT32_MIN : scaled > INT32_MAX ? INT32_MAX : (int32_t)scaled;
 }
 
 /* x times a real factor, rounded to nearest, ties away from zero, and clamped after adding the zero
@@ -87,7 +103,7 @@ static inline int32_t requantize_wide(int64_t x, requantization by)
  * results next to ties show (2.3.0). */
 static inline int32_t rescale(int64_t x, double factor, int32_t zero, int32_t low, int32_t high)
 {
-    double value = round((double)x * factor) + zero;
+    double value = (x ? round((double)x * factor) : 0.0) + zero; /* the factor may be infinite */
     return value < low ? low : value > high ? high : (int32_t)value;
 }
 

@@ -47,9 +47,9 @@ def scaling_within(factor: float) -> Scaling:
 def scaled(x: Integers, by: Scaling) -> Integers:
     """Return x times a factor, rounded to 31 bits and once more to an integer.
 
-    What is shifted to the left wraps in 32 bits.
+    What is shifted to the left, by 31 bits at most, saturates at 32.
     """
-    wide = ((x << max(by.shift, 0)) + (1 << 31)) % (1 << 32) - (1 << 31)
+    wide = np.clip(x << max(by.shift, 0), -(1 << 31), (1 << 31) - 1)
     product = wide * by.multiplier
     product += np.where(product >= 0, 1 << 30, 1 - (1 << 30))
     return power_of_two(_toward_zero(product, 31), max(-by.shift, 0))

@@ -59,7 +59,7 @@ def requantizing(mine: Quantization, theirs: Quantization, dtype: DType) -> Tabl
 
     Source: TensorFlow Lite, reference_ops::ConcatenationWithScaling, in float32.
     """
-    scale = np.float32(mine.scale[0]) * (np.float32(1.0) / np.float32(theirs.scale[0]))
+    scale = min(_quotient(np.float32(mine.scale[0]), theirs), _FAR)
     value = stored(dtype).astype(np.float32) * scale + np.float32(-mine.zero_point[0]) * scale
     return packed(_half_away(value) + theirs.zero_point[0], dtype)
 
@@ -76,11 +76,31 @@ def _half_away(x: npt.NDArray[Any]) -> Reals:
     return np.asarray(np.copysign(np.floor(np.abs(wide) + 0.5), wide))
 
 
+_FAR = np.float32(1e30)
+"""Of a factor: any integer but 0 times it is beyond 8 bits, and 0 times it is 0."""
+
+
+def _quotient(value: Any, theirs: Quantization) -> Any:
+    """Divide by a scale as TensorFlow Lite does, by its inverse; small ones have none."""
+    with np.errstate(all="ignore"):
+        scale = np.float32(theirs.scale[0])
+        inverse = np.float32(1.0) / scale
+        return value * inverse if np.isfinite(inverse) else value / scale
+
+
+def _as_float32(x: Reals) -> Reals:
+    """Round to float32 what that holds."""
+    narrow = x.astype(np.float32).astype(np.float64)
+    return np.where(np.isinf(narrow), x, narrow)
+
+
 def _of_reals(function: Callable[[Reals], Any], mine: Quantization, theirs: Quantization, dtype: DType) -> Table:
     with np.errstate(all="ignore"):
-        reals = np.float32(mine.scale[0]) * (stored(dtype) - mine.zero_point[0]).astype(np.float32)
-        values = np.asarray(function(reals.astype(np.float64)), np.float32)
-        made = _half_away(values * (np.float32(1.0) / np.float32(theirs.scale[0])))
+        reals = np.float64(np.float32(mine.scale[0])) * (stored(dtype) - mine.zero_point[0])
+        values = np.asarray(function(_as_float32(reals)), np.float64)
+        narrow = values.astype(np.float32)
+        far = values / np.float64(np.float32(theirs.scale[0]))
+        made = _half_away(np.where(np.isinf(narrow), far, _quotient(narrow, theirs).astype(np.float64)))
     return packed(np.where(np.isnan(made), 0.0, made) + theirs.zero_point[0], dtype)
 
 

@@ -18,8 +18,9 @@ from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
 from .kinds import AddQuantized, ExtremeQuantized, MapQuantized, MultiplyQuantized, PreluQuantized
 from .rows import define_rows, rows
-from .support import LARGEST, clamp_range, scheme
+from .support import LARGEST, clamp_range, product_of, scheme
 
+_BESIDE = 1e-3 * LARGEST
 _WHOLE = np.float32(12582912.0)
 """To this a float adds a whole number (requantization.h)."""
 
@@ -42,7 +43,9 @@ def lower_prelu(lowering: Lowering, layer: Layer) -> bool:
         return False
     # TensorFlow Lite forms its factors in float32.
     of_x, of_slopes, of_y = (np.float32(scheme(slot).scale[0]) for slot in (x, slopes, layer.output))
-    above, below = scaling_within(float(of_x / of_y)), scaling_within(float(of_x * of_slopes / of_y))
+    with np.errstate(over="ignore"):
+        factors = float(of_x / of_y), float(product_of(float(of_x), float(of_slopes)) / of_y)
+    above, below = map(scaling_within, factors)
     zeros = scheme(x).zero_point[0], scheme(slopes).zero_point[0], scheme(layer.output).zero_point[0]
 
     def kind(info: TensorInfo) -> PreluQuantized:
@@ -87,7 +90,12 @@ def _factors(operation: BinaryOperation, a: OutputSlot, b: OutputSlot, output: O
     if operation is BinaryOperation.MUL:
         return (min(of_a * of_b / scale, LARGEST),) * 2
     sign = -1.0 if operation is BinaryOperation.SUB else 1.0
-    return min(of_a / scale, LARGEST), sign * min(of_b / scale, LARGEST)
+    a_factor, b_factor = of_a / scale, of_b / scale
+    shrink = max(a_factor, b_factor, LARGEST) / LARGEST
+    # Which of two steps that both saturate is the greater stays as it is; beside one of 1e30, 255
+    # of 1e27 do not matter.
+    kept = (min(factor, max(factor / shrink, _BESIDE)) for factor in (a_factor, b_factor))
+    return next(kept), sign * next(kept)
 
 
 def _combining(

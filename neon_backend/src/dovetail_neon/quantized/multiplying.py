@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from dovetail import Layer, TensorInfo
 from dovetail.layers import MatMul
 from dovetail.quantized.fixed_point import scaling_within
 
 from ..fusion.lowering import Lowering
 from .kinds import ProductQuantized
-from .support import scheme
+from .support import product_of, scheme
 
 
 def lower_product(lowering: Lowering, layer: Layer) -> bool:
@@ -20,7 +18,7 @@ def lower_product(lowering: Lowering, layer: Layer) -> bool:
         return False
     of_a, of_b, of_result = scheme(a), scheme(b), scheme(layer.output)
     # The scales of both are multiplied in float32, as for all batched products.
-    factor = float(np.float32(of_a.scale[0]) * np.float32(of_b.scale[0])) / of_result.scale[0]
+    factor = float(product_of(of_a.scale[0], of_b.scale[0])) / of_result.scale[0]
     product = ProductQuantized(
         infos=(TensorInfo(info.shape, info.dtype, info.quantization),),
         transpose_a=descriptor.transpose_a,

@@ -8,15 +8,18 @@
 namespace dovetail_acc::ACC_ISA {
 
 constexpr int PRODUCT_ROWS = BLOCK_VECTORS == 1 ? 8 : 4;    /* of a tile of BLOCK columns */
+constexpr int32_t FAR = 1 << 30;
 constexpr int64_t PAIRS_BETWEEN_LOOKS = 1 << 16;            /* of a tile, at the stop word */
 
 /* x * multiplier * 2^(left - right - 31): rounded to nearest, halves up, then once more, halves
- * away from 0. */
+ * away from 0. What is shifted up saturates, and far results end where a zero point can be added. */
 INLINE int32_t scaled(int32_t x, const acc_fixed_point &by) {
-    const int64_t product = (int64_t)(int32_t)((uint32_t)x << by.left) * by.multiplier;
+    const int64_t wide = (int64_t)x * ((int64_t)1 << by.left);
+    const int64_t product = greater<int64_t>(lesser<int64_t>(wide, INT32_MAX), INT32_MIN) * by.multiplier;
     const int32_t high = (int32_t)((product + (1 << 30)) >> 31);
     const int32_t mask = (int32_t)((1u << by.right) - 1);
-    return (high >> by.right) + ((high & mask) > (mask >> 1) + (high < 0));
+    const int32_t result = (high >> by.right) + ((high & mask) > (mask >> 1) + (high < 0));
+    return lesser(greater(result, -FAR), FAR);
 }
 
 INLINE int16_t less_zero(uint8_t stored, uint8_t sign, int32_t zero) { return (int16_t)((stored ^ sign) - zero); }

@@ -47,8 +47,8 @@ INLINE int32_t divided(int32_t x, int exponent) {
     return (x >> exponent) + ((x & mask) > (mask >> 1) + (x < 0));
 }
 
-/* One sum, in whatever way: see `acc_short_results`. What TensorFlow Lite leaves undefined wraps,
- * or saturates where it is shifted up. */
+/* One sum, in whatever way: see `acc_short_results`. What TensorFlow Lite leaves undefined
+ * saturates; sums wrap. */
 static int16_t exactly_rounded(const acc_short_results &r, int64_t filter, double sum) {
     const int64_t wide = (int64_t)((uint64_t)(int64_t)sum + (uint64_t)r.sums[filter]);
     const int32_t multiplier = r.multipliers[filter], shift = r.shifts[filter];
@@ -56,8 +56,8 @@ static int16_t exactly_rounded(const acc_short_results &r, int64_t filter, doubl
     if (r.way == ACC_WIDE_REAL || r.way == ACC_NARROW_REAL)
         result = __builtin_round((r.way == ACC_NARROW_REAL ? (double)(int32_t)wide : (double)wide) * r.factors[filter]);
     else if (r.way == ACC_NARROW) {
-        const int32_t shifted = (int32_t)((uint32_t)wide << greater(shift, 0));
-        const int64_t product = (int64_t)shifted * multiplier;
+        const int64_t up = (int64_t)(int32_t)wide * ((int64_t)1 << greater(shift, 0));
+        const int64_t product = greater<int64_t>(lesser<int64_t>(up, INT32_MAX), INT32_MIN) * multiplier;
         const int32_t high = (int32_t)((product + (product >= 0 ? 1 << 30 : 1 - (1 << 30))) / ((int64_t)1 << 31));
         result = divided(high, greater(-shift, 0));
     } else {
@@ -67,7 +67,7 @@ static int16_t exactly_rounded(const acc_short_results &r, int64_t filter, doubl
             result = lesser(greater(__builtin_ldexp((double)wide * (double)short_multiplier, -right), -2147483648.0), 2147483647.0);
         else {
             const uint64_t product = (uint64_t)wide * (uint64_t)short_multiplier + ((uint64_t)1 << (right - 1));
-            result = (int32_t)((int64_t)product >> right);
+            result = (double)((int64_t)product >> right);
         }
     }
     return (int16_t)lesser(greater(result + r.zero, (double)r.low), (double)r.high);

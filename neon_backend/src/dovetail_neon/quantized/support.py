@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from dovetail import Layer, Quantization, Support
 from dovetail.graph.layer import OutputSlot
 from dovetail.quantized.bounds import bounds_of
@@ -24,6 +26,13 @@ def scheme(slot: OutputSlot | None) -> Quantization:
     if quantization is None:
         raise ValueError("a quantized layer has a tensor without quantization")
     return quantization
+
+
+def product_of(a: float, b: float) -> np.floating[Any]:
+    """Multiply scales in float32, or in float64 where that overflows."""
+    with np.errstate(over="ignore"):
+        product = np.float32(a) * np.float32(b)
+    return product if np.isfinite(product) else np.float64(a) * np.float64(b)
 
 
 def clamp_range(layer: Layer) -> tuple[int, int]:

@@ -51,9 +51,13 @@ INLINE Integers rounding_shift(Integers x, int exponent) {
     return (x >> exponent) - ((x & mask) > threshold);
 }
 
-/* x times a real factor. */
+/* x times a real factor; what is shifted up saturates. */
 INLINE Integers fixed_scaled(Integers x, acc_fixed_factor by) {
-    if (by.shift > 0) return high_product(x << by.shift, spread_integer(by.multiplier));
+    if (by.shift > 0) {
+        const int32_t most = INT32_MAX >> by.shift, least = INT32_MIN >> by.shift;
+        const Integers up = either(x > most, spread_integer(INT32_MAX), either(x < least, spread_integer(INT32_MIN), x << by.shift));
+        return high_product(up, spread_integer(by.multiplier));
+    }
     return rounding_shift(high_product(x, spread_integer(by.multiplier)), -by.shift);
 }
 

@@ -12,7 +12,7 @@ from dovetail_reference.workloads.activations cimport activate, activation_code
 from dovetail_reference.workloads.block_walks cimport block, block_walk, new_block_walk
 from dovetail_reference.workloads.blocks cimport UNSIGNED, domain_of
 from dovetail_reference.workloads.operations cimport clamp_whole
-from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
+from dovetail_reference.workloads.requantize cimport clamp_sum, product_ratio, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport plan_walk
 from dovetail_reference.workloads.workload cimport allow_in_place, state_of
 
@@ -134,7 +134,7 @@ cdef void prelu_quantized(const void *state, block *inputs, int64_t n) noexcept 
             value = requantize(value, self.above)
         else:
             value = requantize(value * (<int32_t>inputs[1].wholes[i] - self.slope_zero), self.below)
-        inputs[0].wholes[i] = clamp_int32(value + self.result_zero, self.low, self.high)
+        inputs[0].wholes[i] = clamp_sum(value, self.result_zero, self.low, self.high)
 
 
 cdef void fill_prelu_quantization(prelu_state *self, object info, object slope, object result) except *:
@@ -145,7 +145,7 @@ cdef void fill_prelu_quantization(prelu_state *self, object info, object slope, 
     self.zero, self.slope_zero = info.quantization.zero_point[0], slope.quantization.zero_point[0]
     self.result_zero = result.quantization.zero_point[0]
     self.above = requantization_of(scale / result_scale)
-    self.below = requantization_of(scale * slope_scale / result_scale)
+    self.below = requantization_of(product_ratio(scale, slope_scale, result_scale))
     self.low, self.high = integer_range(info.dtype)
 
 

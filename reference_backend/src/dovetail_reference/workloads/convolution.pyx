@@ -20,7 +20,7 @@ from dovetail_reference.workloads.activations cimport FusedFunction, apply, fuse
 from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, INT16, UINT8, Element, cancelled, element_of
 from dovetail_reference.workloads.product cimport DEPTH_AT_ONCE, TILE_COLUMNS, TILE_ROWS, packable, panels_at_once
 from dovetail_reference.workloads.product cimport product_double, product_int32, product_workspace
-from dovetail_reference.workloads.requantize cimport clamp_int32, product_scale, requantization, requantization_of, requantize
+from dovetail_reference.workloads.requantize cimport product_scale, requantization, requantization_of, requantize
 from dovetail_reference.workloads.requantize cimport clamp_sum, requantize_wide
 from dovetail_reference.workloads.walking cimport errand, go_on, new_errand
 from dovetail_reference.workloads.windows cimport fill_windows, windows
@@ -176,8 +176,8 @@ cdef void store(
                 whole = (<const int32_t *>sums)[r * TILE_COLUMNS + p]
                 if bias != NULL:
                     whole += (<const int32_t *>tensor_data(bias))[filter + r]
-                whole = requantize(whole, s.factors[filter + r]) + s.out_zero
-                output[at] = <packable>clamp_int32(whole, s.low, s.high)
+                whole = requantize(whole, s.factors[filter + r])
+                output[at] = <packable>clamp_sum(whole, s.out_zero, s.low, s.high)
 
 
 cdef void pack(

@@ -15,7 +15,7 @@ from dovetail_reference.workloads.blocks cimport REAL, UNSIGNED, domain_of, load
 from dovetail_reference.workloads.elements cimport Element
 from dovetail_reference.workloads.operations cimport clamp_whole, real_binary, real_unary, whole_binary, whole_unary
 from dovetail_reference.workloads.operations cimport real_function, real_function2, whole_function, whole_function2
-from dovetail_reference.workloads.requantize cimport clamp_int32, requantization, requantization_of, requantize
+from dovetail_reference.workloads.requantize cimport clamp_sum, product_ratio, requantization, requantization_of, requantize
 from dovetail_reference.workloads.walking cimport BLOCK, plan_walk, walk, walk_tensors
 from dovetail_reference.workloads.workload cimport allow_in_place, state_of
 
@@ -191,7 +191,7 @@ cdef void compute_quantized(const void *state, block *inputs, int64_t n) noexcep
             raw = x * y
         else:
             raw = requantize(x * (1 << HEADROOM), self.of_a) + self.sign * requantize(y * (1 << HEADROOM), self.of_b)
-        inputs[0].wholes[i] = clamp_int32(requantize(raw, self.of_result) + self.zero, self.low, self.high)
+        inputs[0].wholes[i] = clamp_sum(requantize(raw, self.of_result), self.zero, self.low, self.high)
 
 
 cdef object _create_quantized(object descriptor, object infos, object result):
@@ -207,7 +207,7 @@ cdef object _create_quantized(object descriptor, object infos, object result):
     self.zero_a, self.zero_b = infos[0].quantization.zero_point[0], infos[1].quantization.zero_point[0]
     self.zero = result.quantization.zero_point[0]
     if self.multiply:
-        self.of_result = requantization_of(scale_a * scale_b / scale)
+        self.of_result = requantization_of(product_ratio(scale_a, scale_b, scale))
     else:
         self.of_a, self.of_b = requantization_of(scale_a / widest), requantization_of(scale_b / widest)
         self.of_result = requantization_of(widest / (<double>(1 << HEADROOM) * scale))

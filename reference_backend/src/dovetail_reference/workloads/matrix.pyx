@@ -17,7 +17,7 @@ from dovetail_reference.workloads.blocks cimport load_wholes, store_wholes
 from dovetail_reference.workloads.elements cimport FLOAT32, FLOAT64, INT8, INT16, MAX_RANK, Element, cancelled, element_of
 from dovetail_reference.workloads.product cimport DEPTH_AT_ONCE, TILE_COLUMNS, TILE_ROWS, packable, panels_at_once
 from dovetail_reference.workloads.product cimport product_double, product_int32, product_int64, product_workspace
-from dovetail_reference.workloads.requantize cimport clamp_int32, clamp_sum, product_scale, requantization, requantization_of
+from dovetail_reference.workloads.requantize cimport clamp_sum, product_scale, requantization, requantization_of
 from dovetail_reference.workloads.requantize cimport requantize, requantize_wide, rescale
 from dovetail_reference.workloads.workload cimport new_workload, state_of, stated_workspace, workload_of
 
@@ -186,8 +186,8 @@ cdef void store_tile(
                 if s.connected:
                     output[at] = <packable>rescale(whole, s.real_factors[which], s.out_zero, s.low, s.high)
                 else:
-                    whole = requantize(whole, s.factors[which]) + s.out_zero
-                    output[at] = <packable>clamp_int32(whole, s.low, s.high)
+                    whole = requantize(whole, s.factors[which])
+                    output[at] = <packable>clamp_sum(whole, s.out_zero, s.low, s.high)
 
 
 cdef void store_whole_tile(

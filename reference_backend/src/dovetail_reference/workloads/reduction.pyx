@@ -200,7 +200,7 @@ cdef void reduce_row(char **at, const int64_t *steps, int64_t n, void *arg) noex
             real = reduced_real(&current, position, run.call, &code)
             if self.fixed_point:
                 whole = <int64_t>current.real - <int64_t>self.zero * self.count
-                real = requantize(<int32_t>whole, self.mean) + self.result_zero
+                real = <double>requantize(<int32_t>whole, self.mean) + self.result_zero
                 real = min(max(real, self.low), self.high)
             elif self.rescaled:
                 real = real - self.zero * (<double>self.count if self.wanted == SUM else 1.0)

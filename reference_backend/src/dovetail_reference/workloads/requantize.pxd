@@ -9,6 +9,7 @@ cdef extern from "requantize.h" nogil:
         int32_t shift
 
     double product_scale(double input, double weights, bint single)
+    double product_ratio(float a, float b, float result)
     requantization requantization_of(double factor)
     int32_t requantize(int32_t x, requantization by)
     int32_t requantize_wide(int64_t x, requantization by)

@@ -3,7 +3,7 @@
 A table is indexed by the element's byte and holds bytes; int8 goes by its two's complement.
 """
 
-from libc.math cimport fabsf, isnan, roundf
+from libc.math cimport fabsf, isinf, isnan, round, roundf
 from libc.stdint cimport INT16_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t
 
 from dovetail_reference.workloads.requantize cimport (
@@ -15,13 +15,18 @@ from dovetail_reference.workloads.requantize cimport (
 )
 
 
+cdef double FAR = 1e30      # of a factor: any integer but 0 times it is beyond 8 bits, and 0 times it is 0
+
+
 def requantization_table(mine, theirs, is_signed):
     """Return what each byte of quantization `mine` becomes under `theirs`, both of one scale.
 
     Source: TFLite reference_ops::ConcatenationWithScaling: round(q * scale + bias) + zero point, in
     float32, half away from 0.
     """
-    cdef float scale = <float>mine.scale[0] * (<float>1.0 / <float>theirs.scale[0])
+    cdef float theirs_scale = theirs.scale[0], inverse = <float>1.0 / theirs_scale
+    cdef float scale = <float>mine.scale[0] / theirs_scale if isinf(inverse) else <float>mine.scale[0] * inverse
+    scale = min(scale, <float>FAR)
     cdef float bias = -<float>mine.zero_point[0] * scale
     cdef int low = -128 if is_signed else 0, byte, zero = theirs.zero_point[0]
     cdef float value
@@ -41,16 +46,21 @@ def function_table(function, mine, theirs, is_signed):
         is_signed: True for int8, False for uint8.
 
     The result is rounded half away from zero, as TFLite fills the tables of its int8 activations
-    (LUTPopulate); NaN gives the zero point.
+    (LUTPopulate), in float32 as far as that holds the numbers; NaN gives the zero point.
     """
     cdef int low = -128 if is_signed else 0, byte, zero = mine.zero_point[0], result_zero = theirs.zero_point[0]
-    cdef float scale = mine.scale[0], inverse = <float>1.0 / <float>theirs.scale[0], value
+    cdef float result_scale = theirs.scale[0], inverse = <float>1.0 / result_scale, narrow
+    cdef double scale = <float>mine.scale[0], real, steps
     table = bytearray(256)
     for byte in range(256):
-        value = function(<double>(scale * <float>((<int8_t>byte if is_signed else byte) - zero)))
-        value = roundf(value * inverse)
-        value = <float>result_zero if isnan(value) else value + result_zero
-        table[byte] = <uint8_t><int>min(max(value, <float>low), <float>(low + 255))
+        real = scale * ((<int8_t>byte if is_signed else byte) - zero)  # whose bits float32 cuts off, if it holds it
+        narrow = <float>real
+        real = function(real if isinf(narrow) else <double>narrow)
+        narrow = <float>real
+        steps = real / result_scale if isinf(narrow) or isinf(inverse) else narrow * inverse
+        steps = round(steps) + result_zero
+        steps = result_zero if isnan(steps) else steps
+        table[byte] = <uint8_t><int>min(max(steps, <double>low), <double>(low + 255))
     return bytes(table)
 
 
