@@ -12,7 +12,7 @@ constexpr int32_t FAR = 1 << 30;
 constexpr int64_t PAIRS_BETWEEN_LOOKS = 1 << 16;            /* of a tile, at the stop word */
 
 /* x * multiplier * 2^(left - right - 31): rounded to nearest, halves up, then once more, halves
- * away from 0. What is shifted up saturates, and far results end where a zero point can be added. */
+ * away from 0. What is shifted up saturates; far results end where a zero point can be added. */
 INLINE int32_t scaled(int32_t x, const acc_fixed_point &by) {
     const int64_t wide = (int64_t)x * ((int64_t)1 << by.left);
     const int64_t product = greater<int64_t>(lesser<int64_t>(wide, INT32_MAX), INT32_MIN) * by.multiplier;
