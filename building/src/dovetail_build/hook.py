@@ -5,9 +5,9 @@ These include projects of others.
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any
+
+from .project_file import pyproject
 
 _LISTS = ("library-sources", "sources", "include-dirs", "libraries", "link-arguments", "requirements")
 _KEYS = ("class", "package", *_LISTS)
@@ -41,11 +41,3 @@ def configure(distribution: Any) -> None:
     distribution.cmdclass.update(wanted["cmdclass"])
     if "entry_points" in wanted:
         distribution.entry_points = wanted["entry_points"]
-
-
-def pyproject() -> dict[str, Any]:
-    """Read the `pyproject.toml` of the project that is built; empty if it has none."""
-    try:
-        return tomllib.loads(Path("pyproject.toml").read_text("utf-8"))
-    except FileNotFoundError:
-        return {}

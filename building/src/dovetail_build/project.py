@@ -10,8 +10,8 @@ from dovetail.contract.abi_version import core_requirement
 
 from .commands import Build, BuildModules, BuildPackage, BuildWheel
 from .cython_modules import COMPILE_ARGUMENTS, PYTHON_SEMANTICS, extensions
-from .hook import pyproject
 from .manifests import Manifest
+from .project_file import pyproject
 from .table_library import table_library
 
 _GROUP = "dovetail.backends"

@@ -85,24 +85,10 @@ _FOLDED = {"dovetail.BatchNormalization": "batch norm", "dovetail.Pad": "padding
 
 
 def optimize(network: Graph, backends: Sequence[BackendLike] | BackendLike | None = None, **wanted: Any) -> OptimizedNetwork:
-    """Optimize a network and give every layer a backend; the network itself is not changed.
+    """Do what `dovetail.optimize` does, with its arguments and errors.
 
-    Args:
-        network: What a parser or the builder made.
-        backends: Ids in order of preference, ``"AcmeNpu:1"`` for a device, ``"AcmeNpu?"`` if it may
-            be absent, or backends themselves. Default: those that the registry prefers.
-        wanted: Whatever else is asked, by name: `shapes`, `values`, `require`, `forbid`,
-            `fallback`, `options`, `passes` and the other attributes of `CompileRequest`.
-
-    Raises:
-        GraphError: The network is wrong, or sizes or values are missing (`SHAPE_UNKNOWN`,
-            `VALUE_REQUIRED`).
-        BackendUnavailableError: A backend that was asked for is not ready.
-        OptionError: A name in one of the arguments means nothing, or its value does not fit.
-        PlacementError: Layers have no backend; all are listed, with what each backend said.
-        BackendError: A backend broke its contract.
-        LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
-            (`TIMEOUT`).
+    Layers of constants that the core cannot evaluate are left to runs, unless an `oracle` that
+    computes them is among what is asked.
     """
     return complete(
         compile_network(NetworkSource(require_network(network)), CompileRequest.of({"backends": backends, **wanted}))

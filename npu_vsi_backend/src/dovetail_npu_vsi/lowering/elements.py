@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dovetail import Layer
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Activation, ActivationFunction, Concat, ElementwiseBinary, Pad, Softmax
 from dovetail.quantized.bounds import bounds_of
 
 from .. import program
+from .request import Request
 from .storage import Order, Storage, natural, sizes, source, unsigned
 from .weighted import bounds
-
-if TYPE_CHECKING:
-    from .part import Request
 
 _BINARY = {"add": "add", "sub": "subtract", "mul": "multiply"}
 _CLAMPS = (ActivationFunction.RELU, ActivationFunction.BOUNDED_RELU)

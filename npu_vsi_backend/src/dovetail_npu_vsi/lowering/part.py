@@ -10,22 +10,10 @@ from dovetail import DType, Layer, SubgraphView
 from ..program import Program
 from . import elements, shapes, weighted, windows
 from .folding import folded
+from .request import Request
 from .storage import Storage
 
-Lowering = Callable[[Storage, Layer, "Request"], None]
-
-
-@dataclass(frozen=True)
-class Request:
-    """How a part is to be lowered.
-
-    Attributes:
-        per_tensor: Weights with a scale for each channel may be given one scale.
-        part: What is lowered.
-    """
-
-    per_tensor: bool
-    part: SubgraphView
+Lowering = Callable[[Storage, Layer, Request], None]
 
 
 @dataclass(frozen=True)

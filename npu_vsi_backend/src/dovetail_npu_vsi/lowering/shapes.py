@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dovetail import Layer
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Permute
 
 from .. import program
 from .elements import common_order
+from .request import Request
 from .storage import PLANAR, Storage, natural, sizes, source
-
-if TYPE_CHECKING:
-    from .part import Request
 
 
 def reshape(storage: Storage, layer: Layer, request: Request) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,8 @@ from dovetail.layers import Convolution2d, DepthwiseConvolution2d, FullyConnecte
 from dovetail.quantized.bounds import bounds_of
 
 from .. import program
+from .request import Request
 from .storage import PLANAR, SIGN, Storage, natural, sizes, source, unsigned
-
-if TYPE_CHECKING:
-    from .part import Request
 
 _INT32 = np.iinfo(np.int32)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dovetail import DataLayout, Layer
 from dovetail.layers import GlobalPooling, Pooling2d, Reduce
 
 from .. import program
+from .request import Request
 from .storage import PLANAR, Order, Storage, natural, sizes, source
-
-if TYPE_CHECKING:
-    from .part import Request
 
 
 def pooling(storage: Storage, layer: Layer, request: Request) -> None:
