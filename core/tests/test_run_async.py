@@ -170,6 +170,26 @@ def test_other_tasks_go_on_beside_one_that_does_nothing_but_run():
         asyncio.run(scene(net))
 
 
+def test_loops_of_several_threads_each_turn_in_time():
+    """That the loop of one thread turned says nothing of the others, whatever they await."""
+    with dovetail.load(adding(), "CpuRef") as one, dovetail.load(adding(), "CpuRef") as other:
+        for _ in range(100):  # a busy machine may keep a thread waiting for 5 ms
+            begin = time.perf_counter()
+            told = []
+
+            def looks(told=told):
+                told.extend((one._is_turn_due(), one._is_turn_due(), other._is_turn_due()))
+
+            for _ in range(2):
+                thread = threading.Thread(target=looks)
+                thread.start()
+                thread.join()
+            if time.perf_counter() - begin < 0.005:
+                assert told == [True, False, False] * 2
+                return
+        pytest.fail("the machine is too busy to tell")
+
+
 def test_brief_runs_have_the_errors_of_run():
     x = {"x": np.zeros(4, np.float32)}
 

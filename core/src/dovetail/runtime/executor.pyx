@@ -35,6 +35,13 @@ cnp.import_array()
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident() noexcept nogil
 
+cdef extern from *:
+    """
+    /* When brief runs last let the event loop of a thread turn, whichever networks they were of. */
+    static _Thread_local int64_t dvt_turned;
+    """
+    int64_t dvt_turned
+
 cdef unsigned long main_thread = threading.main_thread().ident
 
 
@@ -79,7 +86,6 @@ cdef class NetworkRunner:
     cdef int64_t _changes
     cdef public object _profile
     cdef public bint _is_timed
-    cdef int64_t _turned        # when a brief run last let the event loop turn
     cdef public bint _closed
     cdef readonly Py_ssize_t _active
     cdef unsigned long *_callers    # threads that are inside a call, as many as are active
@@ -213,11 +219,12 @@ cdef class NetworkRunner:
         return plan.lasts < BRIEF and not plan.on_device and not plan.serial_locks
 
     def _is_turn_due(self):
-        """Tell whether to let the event loop turn before a brief run, and note that it did."""
+        """Tell whether to let this thread's event loop turn before a brief run, and note that it did."""
+        global dvt_turned
         cdef int64_t now = now_ns()
-        cdef bint is_due = now - self._turned > TURN
+        cdef bint is_due = now - dvt_turned > TURN
         if is_due:
-            self._turned = now
+            dvt_turned = now
         return is_due
 
     cdef Plan _planned(self, Ports inputs, dict given):

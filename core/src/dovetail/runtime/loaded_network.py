@@ -248,7 +248,9 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
 
         A run that is known to be brief is carried out by the event loop's own thread: the latest
         runs of these sizes took less than 0.1 ms on the CPU alone, and another thread would cost
-        the loop about as much. The loop turns every 5 ms meanwhile. `submit` never does so.
+        the loop about as much. A task that does nothing but await such runs lets the loop turn
+        every 5 ms; of many tasks that begin at once, all run before the loop does anything else.
+        `submit` never does so.
         """
         from .awaited_runs import run_beside_loop
 
