@@ -6,10 +6,12 @@ import os
 import pickle
 import subprocess
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import dovetail
 from dovetail import Constant, ErrorCode, LimitError, Limits, ModelError, Network
+from dovetail.graph.late_array import LateArray
 
 pytest.importorskip("dovetail_reference", reason="what is loaded here needs a backend")
 
@@ -235,6 +238,57 @@ def test_a_relative_path_stays_that_of_the_folder_it_was_read_from(tmp_path: Pat
     network = dovetail.parse("model.onnx", late_weights=True)
     monkeypatch.chdir("/")
     np.testing.assert_array_equal(constants(network)["v"].value, WEIGHTS["v"])
+
+
+@pytest.mark.parametrize("make", [inside, beside])
+def test_a_path_up_from_a_link_is_that_of_the_folder_it_leads_to(tmp_path: Path, make: Callable[[Path], Any]) -> None:
+    (tmp_path / "models" / "inner").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("models/inner")
+    make(tmp_path / "models")
+    network = dovetail.parse(os.path.join(tmp_path, "link", "..", "model.onnx"), late_weights=True)
+    np.testing.assert_array_equal(constants(network)["w"].value, WEIGHTS["w"])
+
+
+@pytest.mark.parametrize("make", [inside, beside])
+def test_a_change_is_noticed_though_the_time_of_the_content_is_set_back(
+    tmp_path: Path, make: Callable[[Path], tuple[Path, Path]]
+) -> None:
+    path, data = make(tmp_path)
+    network, before = dovetail.parse(path, late_weights=True), data.stat()
+    for _ in range(200):  # until the clock of the file system has gone on
+        data.write_bytes(bytes(before.st_size))
+        os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
+        if data.stat().st_ctime_ns != before.st_ctime_ns:
+            break
+        time.sleep(0.01)
+    with pytest.raises(ModelError, match="was removed or changed"):
+        _ = constants(network)["w"].value
+
+
+def test_a_constant_is_shown_without_its_value(tmp_path: Path) -> None:
+    """A debugger or a failed test shows it, also where its file is gone."""
+    path, _ = inside(tmp_path)
+    found = constants(dovetail.parse(path, late_weights=True))["w"]
+    path.unlink()
+    assert repr(found) == "Constant(value=<float32[64, 96] in a file>, dtype=None)"
+    assert found.unread is not None
+
+
+def test_its_size_is_told_while_a_thread_reads_it(tmp_path: Path) -> None:
+    """The thread may be done with it between any two looks."""
+    path, _ = inside(tmp_path)
+
+    class Reading(Constant, kind="test.Reading"):
+        @property
+        def unread(self) -> LateArray | None:
+            found = super().unread
+            _ = self.value  # as another thread would
+            return found
+
+    late = constants(dovetail.parse(path, late_weights=True))["w"].unread
+    assert late is not None
+    for told, expected in (("nbytes", 64 * 96 * 4), ("elements", 64 * 96)):
+        assert getattr(Reading.late(late), told) == expected
 
 
 def test_threads_get_one_array(tmp_path: Path) -> None:

@@ -432,12 +432,20 @@ class Constant(Descriptor, kind="dovetail.Constant"):
     @property
     def elements(self) -> int:
         """How many elements the value has."""
-        return self.value.size if self.unread is None else self.unread.elements
+        unread = self.unread  # once: another thread may be reading the value
+        return self.value.size if unread is None else unread.elements
 
     @property
     def nbytes(self) -> int:
         """The bytes that these take."""
-        return self.value.nbytes if self.unread is None else self.unread.nbytes
+        unread = self.unread
+        return self.value.nbytes if unread is None else unread.nbytes
+
+    def __repr__(self) -> str:
+        unread = self.unread
+        if unread is None:
+            return super().__repr__()
+        return f"{type(self).__qualname__}(value=<{TensorInfo(unread.shape, unread.dtype)} in a file>, dtype={self.dtype!r})"
 
     if not TYPE_CHECKING:  # which would take any name for one that there is
 

@@ -66,7 +66,8 @@ class PlaceInFile:
     __slots__ = ("_offset", "_path", "_stamp", "nbytes", "what")
 
     def __init__(self, path: str, found: os.stat_result, offset: int, nbytes: int, what: str) -> None:
-        self._path = os.path.abspath(path)
+        # Not made shorter: above a link is the folder that it leads to, not its own.
+        self._path = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
         self._stamp = _stamp(found)
         self._offset = offset
         self.what = what
@@ -106,4 +107,5 @@ class PlaceInFile:
 
 
 def _stamp(found: Any) -> tuple[int, ...]:
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    # Whoever writes to a file may set the time of its content back, but not that of its status.
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
