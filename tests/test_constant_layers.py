@@ -25,7 +25,7 @@ from constant_networks import (
 )
 
 import dovetail
-from dovetail import DType, Layer, Network, Quantization
+from dovetail import DType, Layer, Network, OptionError, Quantization
 from dovetail.discovery.registry import Registry
 from dovetail.graph.descriptor import Constant, Descriptor, descriptor_class
 from dovetail.loading.oracles import InstalledOracles
@@ -285,6 +285,14 @@ def test_nothing_folds_where_it_is_not_wanted() -> None:
     assert working(net, oracle=False) == ["Softmax"]
     assert working(net, passes=False) == ["Softmax"]
     assert dovetail.optimize(net, REF, oracle=False).placement.left_constant == ()
+
+
+@pytest.mark.parametrize("given", ["CpuRef", ["CpuRef"], 1, object()])
+def test_what_computes_nothing_is_no_oracle(given: Any) -> None:
+    """Ids are a natural thing to give: all that is asked of backends takes them."""
+    for make in (dovetail.load, dovetail.optimize):
+        with pytest.raises(OptionError, match=r"OPTION_INVALID.*oracle is .*computes nothing"):
+            make(network_of(CASES["softmax"][0]), REF, oracle=given)
 
 
 def test_no_oracle_is_asked_where_the_core_folds_all() -> None:

@@ -9,7 +9,7 @@ from ..discovery.registry import default_registry
 from ..graph.descriptor import Array
 from ..graph.tensor import DType
 from ..ground.close_names import suggestion
-from ..ground.errors import ErrorCode, OptionError
+from ..ground.errors import ErrorCode, OptionError, shown_argument
 from ..ground.limits import Limits
 from ..ground.progress import Listener
 from ..ground.records import Record, field
@@ -101,6 +101,13 @@ class CompileRequest(Record, frozen=True, kw_only=True):
                 f"reduce_float is {label!r}",
                 code=ErrorCode.OPTION_INVALID,
                 hint=f"give {' or '.join(map(repr, _REDUCED))}, or leave it out",
+            )
+        if not isinstance(self.oracle, bool) and not callable(getattr(self.oracle, "evaluate", None)):
+            raise OptionError(
+                f"oracle is {shown_argument(self.oracle)}, which computes nothing",
+                code=ErrorCode.OPTION_INVALID,
+                hint="give False to have runs compute constants, or leave it out: backends declare themselves oracles",
+                option="oracle",
             )
 
     @classmethod
