@@ -302,7 +302,7 @@ def test_no_oracle_is_asked_where_the_core_folds_all() -> None:
     )
 
     class Never(InstalledOracles):
-        def evaluate(self, layer: Layer, barred: Any) -> Any:
+        def evaluate(self, layer: Layer, barred: Any, seconds: float) -> Any:
             raise AssertionError(layer.name)
 
     assert len(working(net, oracle=Never(Registry()))) == 2

@@ -21,6 +21,7 @@ from dovetail.discovery.registry import Registry
 from dovetail.ground.limits import budget
 from dovetail.loading import oracles, snapshots
 from dovetail.loading.oracles import InstalledOracles
+from dovetail.optimizer import constant_layers
 
 # -- oracles ---------------------------------------------------------------------------------------
 
@@ -137,19 +138,51 @@ def test_an_oracle_that_crashes_in_a_process_of_its_own_leaves_the_layer() -> No
     assert left.reason.startswith("CpuDeadly failed: ")
 
 
+class Waits:
+    sees_run = True
+
+    def execute(self, inputs: Sequence[Any], outputs: Sequence[Any], run: Any) -> None:
+        while not run.is_cancelled():
+            time.sleep(0.01)
+
+
 def test_an_oracle_that_hangs_ends_with_the_time_of_the_load() -> None:
-    class Waits:
-        sees_run = True
-
-        def execute(self, inputs: Sequence[Any], outputs: Sequence[Any], run: Any) -> None:
-            while not run.is_cancelled():
-                time.sleep(0.01)
-
     registry = registered(Fake("CpuSlow", ["dovetail.Softmax"], lambda layer: Waits()))
     began = time.monotonic()
     with pytest.raises(LoadTimeoutError):
         dovetail.load(network_of(CASES["softmax"][0]), REF, registry=registry, limits=Limits(seconds=0.3))
     assert time.monotonic() - began < 10
+
+
+def test_a_load_without_a_deadline_waits_no_longer_for_constants_than_it_must(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All layers together, so that a thousand of them take no longer than one."""
+    monkeypatch.setattr(constant_layers, "PATIENCE", 0.3)
+    slow = Fake("CpuSlow", ["dovetail.Softmax"], lambda layer: Waits())
+    net = network_of(lambda n: tuple(n.softmax(n.constant(normal(2, 2)), name=f"s{number}") for number in range(5)))
+    began = time.monotonic()
+    optimized = dovetail.optimize(net, REF, registry=registered(slow))
+    assert 0.3 <= time.monotonic() - began < 10
+    assert optimized.oracle_failed  # such a plan is not kept
+    reasons = [row.reason for row in optimized.placement.left_constant]
+    assert len(slow.made) == 1
+    assert len(reasons) == 5
+    assert reasons[0] == "CpuSlow took longer than layers of constants may while a network is loaded"
+    assert set(reasons[1:]) == {"the constants before it took 0.3 s, and a load waits no longer for them"}
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_time_that_constants_did_take_counts(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    class Slow:
+        def execute(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+            time.sleep(0.2)
+            outputs[0][...] = 7
+
+    monkeypatch.setattr(constant_layers, "PATIENCE", 0.5)
+    registry = registered(Fake("CpuSlow", ["dovetail.Softmax"], lambda layer: Slow()))
+    net = network_of(lambda n: tuple(n.softmax(n.constant(normal(2, 2))) for _ in range(count)))
+    optimized = dovetail.optimize(net, REF, registry=registry)
+    assert (len(optimized.placement.left_constant) > 0) == (count > 1)
+    assert optimized.oracle_failed == (count > 1)
 
 
 def test_positions_out_of_range_are_an_error_of_the_run_alone() -> None:
@@ -173,7 +206,7 @@ def test_a_networks_own_registry_without_oracles_will_do() -> None:
 
     evaluator = InstalledOracles(Small())
     layer = network_of(CASES["softmax"][0]).layer("softmax")
-    assert evaluator.evaluate(layer, ()).reasons == (oracles.NONE_INSTALLED,)
+    assert evaluator.evaluate(layer, (), 1.0).reasons == (oracles.NONE_INSTALLED,)
 
 
 # -- loads that come later -------------------------------------------------------------------------
@@ -220,7 +253,9 @@ def test_a_plan_with_folded_constants_is_kept_and_needs_no_oracle(
 ) -> None:
     path, asked = _model(tmp_path), []
     run = InstalledOracles._run
-    monkeypatch.setattr(InstalledOracles, "_run", lambda self, layer, name: asked.append(layer.name) or run(self, layer, name))
+    monkeypatch.setattr(
+        InstalledOracles, "_run", lambda self, layer, *more: asked.append(layer.name) or run(self, layer, *more)
+    )
     with dovetail.load(path, REF) as loaded:
         first = loaded.run({"x": np.zeros((3, 7), np.float32)})["y"]
     assert asked == ["s"]
@@ -247,7 +282,7 @@ def test_a_kept_plan_is_not_that_of_another_oracle(keeping: Path, tmp_path: Path
 
 
 def test_a_plan_is_not_kept_after_an_oracle_failed(keeping: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Any, layer: Layer, name: str) -> Any:
+    def fail(self: Any, layer: Layer, name: str, seconds: float) -> Any:
         raise BackendError("not today")
 
     path = _model(tmp_path)
@@ -279,9 +314,9 @@ def test_what_was_only_read_to_compute_a_constant_is_released(tmp_path: Path, mo
     path, read = _model(tmp_path), []
     evaluate = InstalledOracles.evaluate
 
-    def noted(self: Any, layer: Layer, barred: Any) -> Any:
+    def noted(self: Any, layer: Layer, *more: Any) -> Any:
         read.append(weakref.ref(layer.constant(0)))
-        return evaluate(self, layer, barred)
+        return evaluate(self, layer, *more)
 
     monkeypatch.setattr(InstalledOracles, "evaluate", noted)
     monkeypatch.setenv("DOVETAIL_PLANS", "off")

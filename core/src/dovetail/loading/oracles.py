@@ -8,10 +8,11 @@ the bits that the oracle would compute in every run.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from ..graph.layer import Layer
-from ..ground.errors import LimitError, PlacementError
+from ..ground.errors import LimitError, LoadTimeoutError, PlacementError, RunTimeoutError
 from ..ground.foreign_text import described, one_line
 from ..ground.host_exceptions import is_of_host
 from ..ground.limits import Limits, budget, limited
@@ -41,7 +42,7 @@ class InstalledOracles:
         self._isolate = [isolate] if isinstance(isolate, str) else isolate
         self._oracles: list[tuple[str, str]] | None = None
 
-    def evaluate(self, layer: Layer, barred: Collection[str]) -> Evaluation:
+    def evaluate(self, layer: Layer, barred: Collection[str], seconds: float) -> Evaluation:
         """Compute a layer, all of whose connected inputs are constants; see `ConstantEvaluator`."""
         from ..optimizer.constant_layers import Evaluation
 
@@ -50,15 +51,22 @@ class InstalledOracles:
             self._oracles = [] if tell is None else [(row.id, row.version or "") for row in tell()]
         reasons: list[str] = []
         failed: list[str] = []
+        until = monotonic() + seconds
         for name, version in self._oracles:
             if name in barred:
                 reasons.append(f"{name} failed too often to be asked again")
                 continue
             try:
-                return Evaluation(self._run(layer, name), f"{name} {version}".rstrip())
+                return Evaluation(self._run(layer, name, max(until - monotonic(), 1e-6)), f"{name} {version}".rstrip())
             except PlacementError as error:
                 refusals = [one for several in error.details.get("refusals", {}).values() for one in several]
                 reasons.append("; ".join(map(str, refusals)) or f"{name}: {one_line(error.message)}")
+            except (LoadTimeoutError, RunTimeoutError):
+                budget().check_time()
+                late = "took longer than layers of constants may while a network is loaded"
+                _log.warning("%s %s: layer %r (%s)", name, late, layer.name, layer.kind)
+                reasons.append(f"{name} {late}")
+                failed.append(name)
             except LimitError as error:
                 budget().check_time()  # the layer had what was left of the load's time
                 reasons.append(f"{name}: {one_line(error.message)}")
@@ -72,7 +80,7 @@ class InstalledOracles:
                 failed.append(name)
         return Evaluation(None, "", tuple(reasons or [NONE_INSTALLED]), tuple(failed))
 
-    def _run(self, layer: Layer, name: str) -> list[Array]:
+    def _run(self, layer: Layer, name: str, seconds: float) -> list[Array]:
         """Return the outputs of a layer as a backend computes them.
 
         Raises:
@@ -105,7 +113,7 @@ class InstalledOracles:
             elements=load.limits.elements,
             layers=load.limits.layers,
             nesting=load.limits.nesting,
-            seconds=load.seconds_left,
+            seconds=seconds if load.seconds_left is None else min(load.seconds_left, seconds),
         )
         try:
             with limited(left), Runtime(threads=1) as runtime, runtime.load(source, optimize=request) as loaded:

@@ -7,6 +7,7 @@ evaluator.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from time import monotonic
 from typing import Protocol
 
 from ..graph.descriptor import Array, Constant, Descriptor, Input, Output, Values
@@ -27,6 +28,12 @@ FOLDED_MACS = 1 << 30
 """Multiply-accumulates that one layer may take: some seconds of a plain loop.
 
 A file of some bytes may ask for any number, and a run that does them fast has been paid for once.
+"""
+PATIENCE = 30.0
+"""Seconds that the layers of constants of one compilation may take, all together.
+
+How long a layer takes depends on who computes it: no measure of its work is right for all. A load
+without a deadline must end nevertheless; what it leaves to the runs their callers may bound.
 """
 _MOST_FAILURES = 3
 """After so many an evaluator's backend is not asked again: each may have cost a process."""
@@ -52,7 +59,7 @@ class Evaluation(NamedTuple):
 class ConstantEvaluator(Protocol):
     """Computes layers while a network is optimized."""
 
-    def evaluate(self, layer: Layer, barred: Collection[str]) -> Evaluation:
+    def evaluate(self, layer: Layer, barred: Collection[str], seconds: float) -> Evaluation:
         """Compute a layer, all of whose connected inputs are constants.
 
         The layer must not be changed. Only what the host or the limits of the load raise may leave
@@ -61,6 +68,7 @@ class ConstantEvaluator(Protocol):
         Args:
             layer: Its infos are known and concrete.
             barred: Names, as in `Evaluation.failed`, that are not to be asked.
+            seconds: How long it may take; what takes longer failed.
         """
         ...
 
@@ -79,6 +87,7 @@ class ConstantLayers:
         self._computed: dict[str, list[str]] = {}
         self._left: dict[str, tuple[tuple[str, ...], str]] = {}
         self._failures: dict[str, int] = {}
+        self._seconds = PATIENCE  # that are left
         self._behind: dict[str, str] = {}  # inputs whose values are given, by the names of layers that they reach
 
     def begin(self, graph: Graph, given: Iterable[str]) -> None:
@@ -119,7 +128,11 @@ class ConstantLayers:
             self._left[layer.name] = layer.sources, reason
             return None
         barred = [name for name, count in self._failures.items() if count >= _MOST_FAILURES]
-        found = self._evaluator.evaluate(layer, barred)
+        began = monotonic()
+        try:
+            found = self._evaluator.evaluate(layer, barred, self._seconds)
+        finally:
+            self._seconds -= monotonic() - began
         for name in found.failed:
             self._failures[name] = self._failures.get(name, 0) + 1
         if found.arrays is None:
@@ -142,13 +155,18 @@ class ConstantLayers:
 
     @property
     def failed(self) -> bool:
-        """Whether a layer was left because something failed, which may go well another time."""
-        return bool(self._failures)
+        """Whether a layer was left because something failed or was late.
+
+        That may go well another time.
+        """
+        return bool(self._failures) or self._seconds <= 0
 
     def _objection(self, layer: Layer, values: Values) -> str:
         """Say why nobody is asked to compute a layer; empty if somebody is."""
         if not layer.kind.startswith(HOUSE):
             return f"nobody promises that {layer.kind} computes the same each time"
+        if self._seconds <= 0:
+            return f"the constants before it took {PATIENCE:g} s, and a load waits no longer for them"
         behind = next((self._behind[name] for name in layer.sources if name in self._behind), None)
         if behind is not None:
             return f"it depends on the value that is given for the input {behind!r}"
