@@ -213,6 +213,15 @@ def test_it_hangs_in_its_import(site: Site, runtime, monkeypatch, what):
     assert works(load(runtime))
 
 
+def test_the_time_of_the_load_ends_while_it_is_imported(site: Site, runtime):
+    """Its own time is not over: nothing is said of it."""
+    began = time.monotonic()
+    with pytest.raises(LoadTimeoutError, match=r"longer than 0\.3 s"):
+        runtime.load(network(), optimize={**_importing(site, "hang"), "limits": Limits(seconds=0.3)})
+    assert time.monotonic() - began < 8
+    assert works(load(runtime))
+
+
 def test_the_host_never_imports_it(site: Site, runtime):
     net = runtime.load(network(), optimize=_importing(site, "nothing"))
     assert works(net)

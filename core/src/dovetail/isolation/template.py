@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..discovery.probe import interpreter_flags
-from ..ground.errors import BackendError, ErrorCode
+from ..ground.errors import BackendError, DovetailError, ErrorCode
 from ..ground.limits import under_way
 from ..ground.records import Record
 from ..ground.settings import PROBE, probe_timeout
@@ -193,6 +193,8 @@ class Template:
                 raise self._died(f"it {ending.text} while it was imported", ending) from error
             except TimeoutError as error:
                 ending = running.end()
+                if isinstance(error, DovetailError):  # the time of the load, or of the run, is over
+                    raise
                 text = f"it did not come back from its import within {probe_timeout():g} s"
                 raise self._died(text, ending, "give it more time with DOVETAIL_PROBE_TIMEOUT, or tell its makers") from error
             except BaseException:
