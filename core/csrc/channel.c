@@ -215,7 +215,8 @@ static void send_inputs(dvt_isolated_part *part, const dovetail_call *call)
 static void take_spans(const dvt_channel *channel, const dovetail_call *call)
 {
     const dvt_context *context = call->context;
-    const int32_t told = channel->n_spans, count = told < DVT_CHANNEL_SPANS ? told : DVT_CHANNEL_SPANS;
+    /* Read once: what was checked must be what counts. */
+    const int32_t told = *(const volatile int32_t *)&channel->n_spans, count = told < DVT_CHANNEL_SPANS ? told : DVT_CHANNEL_SPANS;
     for (int32_t i = 0; i < count; i++) {
         dvt_channel_span span = channel->spans[i];
         span.name[DVT_CHANNEL_SPAN_NAME - 1] = '\0';

@@ -80,6 +80,20 @@ def test_it_runs_elsewhere_and_ends_with_its_network(runtime):
     assert descriptors() <= before + 2  # the options, kept for the next network
 
 
+@pytest.mark.parametrize("count", [255, 256, 257, 1000])
+def test_profiles_count_all_that_its_device_did(runtime, count):
+    """Some hundred times fit into an answer; the last one stands for those that do not."""
+    backend = Faulty()
+    backend.commands = count
+    with runtime.load(network(), optimize={"backends": [backend], "isolate": "Faulty"}) as net, net.profiling() as profile:
+        net.run({"x": np.ones((2, 3), np.float32)})
+    (run,) = profile.each_run
+    (layer,) = (one for one in profile.layers if one.device_ns is not None)
+    assert len(run.spans) == min(count, 256)
+    assert abs(layer.device_ns - 1000 * count) <= 2 * count  # a microsecond each, of a float
+    assert run.spans[-1].name == (f"{count - 255} more" if count > 256 else f"command {count - 1}")
+
+
 def test_profiles_have_when_its_device_worked(runtime):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     with runtime.load(network(), optimize={"backends": [Faulty()], "isolate": "Faulty"}) as net:

@@ -93,8 +93,12 @@ class _Scale:
             self._backend.act("run")
         if run.is_profiled:
             now = time.monotonic()
-            for name in ("long" * 100, "scaling \u00e4"):
-                run.worked(name, now - 2e-6, now - 1e-6)
+            if self._backend.commands:
+                for number in range(self._backend.commands):
+                    run.worked(f"command {number}", now + 3e-6 * number, now + 3e-6 * number + 1e-6)
+            else:
+                for name in ("long" * 100, "scaling \u00e4"):
+                    run.worked(name, now - 2e-6, now - 1e-6)
         outputs[0][...] = inputs[0] * np.asarray(self._factor, inputs[0].dtype)
 
 
@@ -122,6 +126,7 @@ class Faulty(IBackend):
     def __init__(self, where: str = "", what: str = "nothing") -> None:
         self.where = where
         self.what = what
+        self.commands = 0  # of its device in each run, one after the other
 
     @property
     def id(self) -> BackendId:

@@ -25,11 +25,22 @@ from ..contract.backend_id import BackendId
 from ..contract.interfaces import Device, IBackend
 from ..graph.tensor import TensorInfo
 from ..ground.errors import DovetailError, ErrorCode, PlacementError, RunTimeoutError
-from ..isolation.channel import CANCELLED, CHANNEL_BYTES, FAILED, OK, OUT_OF_MEMORY, TEXT_BYTES, ServingEnd, SharedBytes
+from ..isolation.channel import (
+    CANCELLED,
+    CHANNEL_BYTES,
+    FAILED,
+    MOST_SPANS,
+    OK,
+    OUT_OF_MEMORY,
+    TEXT_BYTES,
+    ServingEnd,
+    SharedBytes,
+)
 from ..isolation.messages import MAX_STEPS, EndedError, Message, described_error, receive, send
 from ..isolation.parts import FlatPart, input_infos, network_of, placed, read
 from ..optimizer import CompileRequest, build_options, optimize
 from ..runtime import LoadedNetwork, Runtime
+from ..runtime.profiled_run import Span, joined
 
 _TRACE = 6000
 """Characters of a traceback in the answer to a run: quotes and escapes take their room in it."""
@@ -126,14 +137,14 @@ class _Worker:
         """Run a part, and have the host know when its devices worked."""
         with loaded.network.profiling() as profile:
             loaded.binding.run(timeout=timeout)
-        spans = []
+        spans: list[Span] = []
         for run in profile.each_run:
             several = len({span.step for span in run.spans}) > 1
             for span in run.spans:
                 step = run.steps[span.step].name
                 name = f"{step}: {span.name}" if several and span.name else span.name or (step if several else "")
-                spans.append((name, span.begin, span.end))
-        self._end.tell(spans)
+                spans.append(span._replace(name=name))
+        self._end.tell([(span.name, span.begin, span.end) for span in joined(spans, MOST_SPANS)])
 
     @staticmethod
     def _failure(error: BaseException) -> tuple[int, bytes]:

@@ -84,6 +84,19 @@ class ProfiledRun(NamedTuple):
         return found
 
 
+def joined(spans: Sequence[Span], most: int) -> Sequence[Span]:
+    """Return spans of one step, no more than `most` of them, that cover as long a time.
+
+    Where there are more, one stands for the last ones, as long as they add to the others.
+    """
+    if len(spans) <= most:
+        return spans
+    kept, rest = spans[: most - 1], spans[most - 1 :]
+    begin = max(min(span.begin for span in rest), max((span.end for span in kept), default=0))
+    end = begin + _covered(spans) - _covered(kept)
+    return [*kept, rest[0]._replace(name=f"{len(rest)} more", begin=begin, end=end)]
+
+
 def _covered(spans: Sequence[Span]) -> int:
     """Return the time that is covered by spans, which may overlap."""
     total, until = 0, 0
