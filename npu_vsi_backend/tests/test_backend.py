@@ -128,6 +128,17 @@ def test_the_report_says_why_an_operation_is_slow_and_what_would_help():
     assert "shader" not in fast
 
 
+def test_the_report_calls_cycles_of_the_shader_the_least():
+    """The driver counts none of its arithmetic, so that a slower way may seem the faster."""
+    for per_axis in (True, False):
+        (row,) = dovetail.optimize(network(per_axis=per_axis), ["VsiNpu"]).placement.layers
+        engines = {words.split(": ")[1].split(", ")[0] for _, words in row.steps}
+        assert ("SH" in engines) is per_axis
+        assert ("memory: at least " in row.words) is per_axis
+        for _, words in row.steps:
+            assert ("at least " in words) is (": SH, " in words)
+
+
 def test_layers_that_are_not_taken_are_refused_with_the_reason():
     net = Network("floats")
     net.output(net.relu(net.input("x", (1, 4))), "y")

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .chips import Chip
+from .engines import SH
 from .estimate import Estimate, estimates
 from .program import (
     Binary,
@@ -40,6 +41,7 @@ class Report:
         self._bandwidth = bytes_per_cycle or chip.bytes_per_cycle
         self._rows = estimates(program, chip, bytes_per_cycle)
         self._cycles = sum(row.cycles for row in self._rows)
+        self._least = "at least " if any(map(_has_shader, self._rows)) else ""
 
     @property
     def words(self) -> str:
@@ -49,7 +51,7 @@ class Report:
         places = ", ".join(f"{count} on {engine}" for engine, count in engines.most_common()) or "nothing to compute"
         return (
             f"program of {_count(len(self._rows), 'operation')} for {self._chip.name} ({places}); estimate at "
-            f"{self._bandwidth:g} bytes a cycle of external memory: {self._cycles:,} cycles, "
+            f"{self._bandwidth:g} bytes a cycle of external memory: {self._least}{self._cycles:,} cycles, "
             f"{self._cycles / self._chip.hertz * 1e3:.3g} ms at {self._chip.hertz / 1e6:.0f} MHz, {moved:,} bytes moved"
         )
 
@@ -63,7 +65,13 @@ class Report:
         if not row.engine:
             return "no time of its own"
         share = f"{row.cycles / max(self._cycles, 1):.1%}".replace("%", " %")
-        return f"{row.engine}, {row.cycles:,} cycles ({share}), {row.bytes_read + row.bytes_written:,} bytes"
+        least = "at least " if _has_shader(row) else ""
+        return f"{row.engine}, {least}{row.cycles:,} cycles ({share}), {row.bytes_read + row.bytes_written:,} bytes"
+
+
+def _has_shader(row: Estimate) -> bool:
+    """Tell whether the shader, whose arithmetic is not counted, has a part in an operation."""
+    return SH in row.engine.split("+")
 
 
 def _what(operation: Operation) -> str:
