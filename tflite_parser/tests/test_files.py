@@ -72,8 +72,10 @@ def test_a_model_in_memory_is_found_as_tflite() -> None:
     for given in (content, bytearray(content), memoryview(content), io.BytesIO(content)):
         assert len(dovetail.parse(given)) == expected
     assert not TfliteParser().takes(b"\x08\x07\x12\x04onnx")
-    with pytest.raises(ModelError, match="MODEL_MALFORMED"):
+    with pytest.raises(ModelError, match="MODEL_MALFORMED") as caught:
         dovetail.parse(content[: len(content) // 2])
+    assert "is malformed: " in caught.value.message
+    assert "BrokenFile" not in caught.value.message  # a class of the parser's, which says nothing to users
 
 
 def test_a_missing_file(tmp_path: Path) -> None:

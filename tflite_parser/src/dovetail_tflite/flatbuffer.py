@@ -56,6 +56,11 @@ class BrokenFile(Exception):
     """What an offset or a length leads to does not lie in the file; never leaves the parser."""
 
 
+def said(error: Exception) -> str:
+    """Return what an error says: a `BrokenFile` a sentence, one of Python's own its name, too."""
+    return str(error) if isinstance(error, BrokenFile) else f"{type(error).__name__}: {error}"
+
+
 class Source:
     """A file, and how much of it was read.
 

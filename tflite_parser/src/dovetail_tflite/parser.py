@@ -7,6 +7,7 @@ import os
 from dovetail import DovetailError, Network
 from dovetail.ground.limits import limited
 
+from .flatbuffer import said
 from .malformed import malformed
 from .model_file import LOW_LEVEL_ERRORS, ModelFile, read_model
 from .translation import translate
@@ -64,4 +65,4 @@ def _translated(found: ModelFile, signature: str | None = None) -> Network:
     except LOW_LEVEL_ERRORS as error:
         # A file may lie in ways that no check foresees; whatever Python then says is about the
         # file.
-        raise malformed(f"{found.origin} is malformed: {type(error).__name__}: {error}") from error
+        raise malformed(f"{found.origin} is malformed: {said(error)}") from error

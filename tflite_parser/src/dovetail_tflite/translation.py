@@ -16,7 +16,7 @@ from dovetail.ground.registered_translations import Registration
 
 from .call import Call
 from .expansion import Expansion
-from .flatbuffer import BrokenFile, Table, Tables
+from .flatbuffer import BrokenFile, Table, Tables, said
 from .malformed import malformed
 from .metadata import meanings, metadata_of
 from .model_file import LOW_LEVEL_ERRORS, ModelFile
@@ -208,7 +208,7 @@ class Translation:
                 raise
             except LOW_LEVEL_ERRORS as error:
                 raise malformed(
-                    f"operator {code.name} (version {code.version}) of {label!r} is malformed: {type(error).__name__}: {error}",
+                    f"operator {code.name} (version {code.version}) of {label!r} is malformed: {said(error)}",
                     node=label,
                 ) from error
             for number, slot in zip(outputs, results, strict=True):
