@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from fakes.distributions import GOOD, Site, failure_of, row_of
 
+from dovetail.contract.backend_id import BackendId
 from dovetail.discovery.registry import BackendState, Registry
-from dovetail.ground.errors import BackendUnavailableError, DovetailError, ErrorCode
+from dovetail.ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode
 
 
 def test_backend_is_imported_when_asked_for_and_once(site: Site) -> None:
@@ -192,8 +193,24 @@ def test_absent_backend_is_named_with_what_is_ready_and_what_is_close(site: Site
     assert "CpuFake" in error.message
 
 
+def test_absent_backend_is_not_mistaken_for_one_of_another_name(site: Site) -> None:
+    """A beginning means all that begin so; what has few letters in common means none."""
+    site.add("FpuAxx")
+    site.add("FpuFake")
+    assert failure_of(Registry(), "FPU").hint == "did you mean FpuAxx or FpuFake?"
+    assert failure_of(Registry(), "fpuaxx").hint == "did you mean FpuAxx?"
+    assert failure_of(Registry(), "fuda").hint == "pip install the distribution that offers it"
+
+
 def test_malformed_id_is_refused() -> None:
     assert failure_of(Registry(), "no id").code == ErrorCode.BACKEND_ID_INVALID
+
+
+def test_several_ids_in_one_text_are_answered_by_a_list() -> None:
+    with pytest.raises(BackendError) as caught:
+        BackendId("CpuAcc,CpuRef")
+    assert caught.value.code == ErrorCode.BACKEND_ID_INVALID
+    assert "as a list" in caught.value.hint
 
 
 def test_every_error_is_of_the_family(site: Site) -> None:

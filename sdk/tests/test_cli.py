@@ -75,6 +75,7 @@ def test_help_imports_neither_numpy_nor_rich() -> None:
     [
         (["rnu", "model"], "did you mean 'run'?"),
         (["xyz"], "the commands are backends"),
+        (["list"], "the commands are backends"),  # and no guess at "claims"
         (["run"], "Missing argument 'MODEL'"),
         (["run", "model.onnx", "--shape", "x"], "is not a shape"),
         (["run", "model.onnx", "-b", "no id"], "is not a backend id"),

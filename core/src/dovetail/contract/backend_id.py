@@ -11,6 +11,9 @@ _PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _REQUEST = re.compile(r"(?P<id>[^:?]*)(?::(?P<device>\d+))?(?P<optional>\?)?")
 
 
+_ONE = "an id is a letter followed by letters, digits or underscores, such as 'CpuRef'"
+_LIST = "give several as a list of ids, in the order of preference: ['AcmeNpu?', 'CpuRef']"
+
 RESERVED = ("core", "host")
 """What reports call the core itself, and memories the host: no id of a backend."""
 
@@ -31,7 +34,7 @@ class BackendId(str):
             raise BackendError(
                 f"{value!r} is not a backend id",
                 code=ErrorCode.BACKEND_ID_INVALID,
-                hint="an id is a letter followed by letters, digits or underscores, such as 'CpuRef'",
+                hint=_LIST if "," in str(value) else _ONE,
             )
         if value.lower() in RESERVED:
             raise BackendError(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ..contract.backend_id import BackendId
 from ..discovery import forget
 from ..ground import settings
-from ..ground.close_names import close_names
+from ..ground.close_names import STRICT, close_names
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode
 from ..ground.logs import Log
 from ..ground.records import Record, field
@@ -378,10 +378,11 @@ class Registry:
 
     def _absent_error(self, name: BackendId) -> BackendUnavailableError:
         names = self._ready()
-        close = close_names(name, names, count=1)
+        begun = [one for one in names if one.lower().startswith(name.lower())]
+        close = begun[:3] or close_names(name, names, count=1, least=STRICT)
         return BackendUnavailableError(
             f"backend {name!s} is not installed; {self._readiness()}",
-            hint=f"did you mean {close[0]}?" if close else "pip install the distribution that offers it",
+            hint=f"did you mean {' or '.join(close)}?" if close else "pip install the distribution that offers it",
             backend=str(name),
             state=str(BackendState.NOT_INSTALLED),
             ready=names,

@@ -17,14 +17,25 @@ from .foreign_text import printable
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def close_names(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
-    """Return known names that are like this one, the closest first; case does not count."""
+STRICT = 0.65
+"""How alike names are by more than chance, of 1: 0.6 takes "list" for "claims", "cuda" for "CpuAcc"."""
+
+
+def close_names(name: str, known: Iterable[str], *, count: int = 3, least: float = 0.6) -> list[str]:
+    """Return known names that are like this one, the closest first; case does not count.
+
+    Args:
+        name: What was written.
+        known: What there is.
+        count: Names at most.
+        least: How alike they have to be, of 1; `STRICT` where guesses are wilder than none.
+    """
     from difflib import get_close_matches  # here, since only what goes wrong needs it
 
     by_lower: dict[str, str] = {}
     for candidate in known:
         by_lower.setdefault(candidate.lower(), candidate)
-    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=count)]
+    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=count, cutoff=least)]
 
 
 def suggestion(name: str, known: Iterable[str], *, limit: int = 12) -> str:
