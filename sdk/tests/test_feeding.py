@@ -119,6 +119,8 @@ def test_name_may_hold_an_equals_sign(npy: Path) -> None:
         (["a=absent.npy"], "'absent.npy' does not exist"),
         (["c=random"], "there is no input 'c'; the inputs are 'a', 'b'"),
         (["a=random", "a=random"], "input 'a' is given twice"),
+        (["a=/dev/null"], "'/dev/null' is a device or a pipe; inputs are read from files"),
+        (["a=/"], "'/' is a folder"),
     ],
 )
 def test_wrong_use(texts: list[str], found: str) -> None:

@@ -234,6 +234,8 @@ def test_json_of_one_run(dovetail: Invoke, classifier: Path, green: Path, tmp_pa
     assert both.stdout == plain.stdout
     document = json.loads(dovetail("run", classifier, "-b", "CpuRef", "-i", green, "--top", 2, "--json").stdout)
     assert document == json.loads(path.read_text())
+    dashed = dovetail("run", classifier, "-b", "CpuRef", "--json", "-", "-i", green, "--top", 2)
+    assert document == json.loads(dashed.stdout)
     (output,) = document["outputs"]
     assert (output["name"], output["shape"], output["dtype"], output["scores"]) == ("scores", [1, 5], "float32", "logit")
     assert [one["class"] for one in output["classes"][0]] == [1, 2]

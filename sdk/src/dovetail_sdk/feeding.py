@@ -234,7 +234,7 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | N
     if path.is_symlink() and not path.exists():
         raise UnreadableFile(path, f"{path} is a link to {str(path.readlink())!r}, which does not exist")
     if not path.is_file():
-        raise UnreadableFile(path, f"input file {source!r} does not exist")
+        raise UnreadableFile(path, f"input file {source!r} {_why_no_file(path)}")
     if suffix == ".npy":
         return _cast(spec, load_npy(path), path)
     if suffix == ".npz":
@@ -253,6 +253,12 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | N
         array, note = sounds.sound_tensor(path, spec.name, spec.shape, spec.dtype, spec.quantization, rate or known or None)
         return array, f"{source}: {note}"
     raise click.UsageError(f"{source} is neither .npy, .npz, .wav nor a picture ({', '.join(sorted(SUFFIXES))})")
+
+
+def _why_no_file(path: Path) -> str:
+    if not path.exists():
+        return "does not exist"
+    return "is a folder" if path.is_dir() else "is a device or a pipe; inputs are read from files"
 
 
 def load_npy(path: Path) -> Array:

@@ -88,7 +88,7 @@ class JsonToFile(click.Command):
         """Take what belongs to an option from the words behind it, as click wants it."""
         if option != "--json":
             return []
-        return [rest.pop(0) if rest and rest[0].endswith(".json") else "-"]
+        return [rest.pop(0) if rest and (rest[0] == "-" or rest[0].endswith(".json")) else "-"]
 
 
 def json_file_option(function: _Function) -> _Function:
