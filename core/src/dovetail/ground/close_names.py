@@ -18,7 +18,10 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 STRICT = 0.65
-"""How alike names are by more than chance, of 1: 0.6 takes "list" for "claims", "cuda" for "CpuAcc"."""
+"""How alike names are that no chance made so, of 1.
+
+The default of `close_names` takes "list" for "claims", and "cuda" for CpuAcc.
+"""
 
 
 def close_names(name: str, known: Iterable[str], *, count: int = 3, least: float = 0.6) -> list[str]:
