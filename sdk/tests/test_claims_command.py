@@ -88,6 +88,7 @@ def test_an_unknown_backend_is_named() -> None:
     code, text = run("CpuNowhere")
     assert code == 1
     assert "'CpuNowhere' is not installed" in text
+    assert "did you mean CpuRef?" in run("CpuReff")[1]
 
 
 @pytest.fixture

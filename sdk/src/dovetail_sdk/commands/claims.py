@@ -75,6 +75,7 @@ def _manifest(backend: str) -> Mapping[str, Any]:
     from dovetail.discovery.manifest import choose, parse
     from dovetail.discovery.reasons import Refused
     from dovetail.discovery.registry import default_registry
+    from dovetail.ground.close_names import STRICT, close_names
 
     path = Path(backend)
     if path.is_file():
@@ -86,9 +87,10 @@ def _manifest(backend: str) -> Mapping[str, Any]:
             raise BackendError(f"{backend}: {error.text}", code=ErrorCode.BACKEND_CONTRACT, hint=error.hint) from error
     rows = {row.id: row for row in default_registry().rows()}
     if backend not in rows:
+        close = close_names(backend, rows, count=1, least=STRICT)
         raise BackendUnavailableError(
             f"backend {backend!r} is not installed, and there is no file of that name",
-            hint=f"name a manifest, or one of {', '.join(sorted(rows))}",
+            hint=f"did you mean {close[0]}?" if close else f"name a manifest, or one of {', '.join(sorted(rows))}",
             backend=backend,
         )
     return rows[backend].manifest or {"id": backend}
