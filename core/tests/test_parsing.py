@@ -235,6 +235,34 @@ def test_refusal_of_the_parser_comes_through(add_parser: AddParser, model: Path)
     assert refusal(model).message == "the model is bad"
 
 
+@pytest.mark.parametrize(
+    ("content", "hint"),
+    [
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "`git lfs pull` fetches"),
+        (b"\x1f\x8b\x08\x00", "compressed by gzip"),
+        (b"PK\x03\x04\x14\x00", "a ZIP archive"),
+        (b"<!DOCTYPE html>\n<html>", "a web page"),
+        (b"FAKE of another format", "begins as a .memory file does"),
+        (b"of no format", "ask its makers"),
+    ],
+)
+def test_file_that_is_something_else_is_told_so(add_parser: AddParser, model: Path, content: bytes, hint: str) -> None:
+    refusing = "from dovetail import ModelError\n\nclass Parser:\n    def parse(self, path):\n        "
+    add_parser(source=refusing + 'raise ModelError("it is bad", hint="ask its makers")\n')
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    model.write_bytes(content)
+    error = refusal(model)
+    assert (error.code, error.message) == (ErrorCode.MODEL_MALFORMED, "it is bad")
+    assert hint in (error.hint or "")
+
+
+def test_broken_parser_of_another_format_does_not_hide_what_is_malformed(add_parser: AddParser, model: Path) -> None:
+    add_parser()
+    add_parser("other", "raise RuntimeError\n", "other_parser")
+    model.write_text("bad")
+    assert refusal(model).message == "the model is bad"
+
+
 def test_endless_nesting_is_an_error_of_the_model(add_parser: AddParser, model: Path) -> None:
     add_parser(source="class Parser:\n    def parse(self, path):\n        return self.parse(path)\n")
     error = refusal(model)

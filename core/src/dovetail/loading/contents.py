@@ -13,9 +13,10 @@ from ..ground.limits import budget
 from .parsers import GROUP, created, installed_suffixes, parsed
 
 if TYPE_CHECKING:
+    from ..discovery import Offer
     from ..layers.network import Network
 
-_LOOKED_AT = 64
+LOOKED_AT = 64
 """Bytes in which a parser recognizes its format."""
 
 
@@ -33,16 +34,11 @@ def parse_content(model: Any) -> Network:
     """
     content = _read(model)
     size = memoryview(content).nbytes if isinstance(content, bytes | bytearray | memoryview) else None
-    looked_at = content if size is None else bytes(memoryview(content).cast("B")[:_LOOKED_AT])
-    seen: set[str] = set()
-    for offer in offers(GROUP):
-        if offer.value in seen:
-            continue
-        seen.add(offer.value)
-        parser = created(offer, offer.name)
-        takes = getattr(parser, "takes", None)
-        if takes is not None and takes(looked_at):
-            return parsed(offer, offer.name, parser.parse_content, content, "the model")
+    looked_at = content if size is None else bytes(memoryview(content).cast("B")[:LOOKED_AT])
+    taker = taker_of(looked_at)
+    if taker is not None:
+        offer, parser = taker
+        return parsed(offer, offer.name, parser.parse_content, content, "the model")
     formats = ", ".join(f".{name}" for name in installed_suffixes()) or "none"
     if size is None:
         raise OptionError(
@@ -55,6 +51,27 @@ def parse_content(model: Any) -> Network:
         code=ErrorCode.MODEL_FORMAT_UNKNOWN,
         hint=f"formats that are read: {formats}; give the whole file, as it is on disk",
     )
+
+
+def taker_of(content: Any) -> tuple[Offer, Any] | None:
+    """Return the offer of the parser that takes a model in memory, and the parser; None: none does.
+
+    Args:
+        content: The first `LOOKED_AT` bytes, or what a package for a format holds.
+
+    Raises:
+        ModelError: A parser that is asked is broken.
+    """
+    seen: set[str] = set()
+    for offer in offers(GROUP):
+        if offer.value in seen:
+            continue
+        seen.add(offer.value)
+        parser = created(offer, offer.name)
+        takes = getattr(parser, "takes", None)
+        if takes is not None and takes(content):
+            return offer, parser
+    return None
 
 
 def _read(model: Any) -> Any:

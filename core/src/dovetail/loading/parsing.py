@@ -59,7 +59,14 @@ def _parse(path: str | os.PathLike[str]) -> Network:
     _check_readable(file)
     suffix = suffix_of(file)
     offer = offer_for(file, suffix)
-    return parsed(offer, suffix, created(offer, suffix).parse, file, file)
+    try:
+        return parsed(offer, suffix, created(offer, suffix).parse, file, file)
+    except ModelError as error:
+        if error.code is ErrorCode.MODEL_MALFORMED:
+            from .mistaken_files import what_else  # only what goes wrong needs it
+
+            error.hint = what_else(file, offer) or error.hint
+        raise
 
 
 class ModelSource:
