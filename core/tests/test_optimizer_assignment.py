@@ -41,6 +41,7 @@ def test_all_homeless_layers_are_told_at_once_with_every_refusal() -> None:
         optimize(small(), [Choosing("First", only("Convolution2d")), Choosing("Second", only("Convolution2d"))])
     error = caught.value
     assert error.code is ErrorCode.NO_BACKEND_FOR_LAYER
+    assert "optimize(" not in (error.hint or "")  # whoever called `load` has no such call to change
     assert "2 layers have no backend among First, Second" in error.message
     assert sorted(error.details["refusals"]) == ["last", "soft"]
     assert [r.backend for r in error.details["refusals"]["soft"]] == ["First", "Second"]

@@ -264,6 +264,6 @@ class Assigner:
             code=ErrorCode.PLACEMENT_FORBIDDEN if constrained else ErrorCode.NO_BACKEND_FOR_LAYER,
             hint="loosen require=, forbid= or fallback=False, or add a backend that takes these layers"
             if constrained
-            else "add a backend that takes these layers: optimize(..., backends=[..., id])",
+            else "name a backend that takes these layers behind the others: backends=[..., id]",
             refusals={layer.name: list(self.refusals.get(layer, [])) for layer in homeless},
         )
