@@ -226,6 +226,12 @@ def bomb():
     return file.getvalue()
 
 
+def picture_of_16_bits():
+    file = io.BytesIO()
+    Image.fromarray(np.full((8, 8), 1000, np.uint16)).save(file, "PNG")
+    return file.getvalue()
+
+
 WRONG = {
     "an npy of a terabyte": (header("<f4", (1 << 38,)), NPY, 400, "NOT_READABLE"),
     "an npy of negative sizes": (header("<f4", (-1, -4)) + bytes(16), NPY, 400, "NOT_READABLE"),
@@ -242,6 +248,7 @@ WRONG = {
     "too deep JSON": ('{"inputs": {"image": ' + "[" * 200_000, "application/json", 400, "NOT_READABLE"),
     "ragged JSON": ('{"inputs": {"image": [[1], [1, 2]]}}', "application/json", 400, "NOT_READABLE"),
     "JSON without inputs": ("[]", "application/json", 400, "NOT_READABLE"),
+    "a picture of 16 bits": (picture_of_16_bits(), "image/png", 400, "NOT_READABLE"),
     "no picture": (b"\x89PNG\r\n\x1a\n" + bytes(40), "image/png", 400, "NOT_READABLE"),
     "too much": (bytes((1 << 20) + 1), NPY, 413, "TOO_LARGE"),
     "an unknown type": ("x", "text/plain", 415, "TYPE_UNKNOWN"),

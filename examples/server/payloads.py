@@ -146,6 +146,8 @@ def picture(body: bytes, net: Any, mean: Sequence[float] | None, scale: Sequence
         with Image.open(io.BytesIO(body)) as file:
             if file.width * file.height > _MOST_PIXELS:
                 raise Problem(413, "TOO_LARGE", f"the picture has {file.width} x {file.height} pixels", "send a smaller one")
+            if file.mode[0] in "IF":  # Pillow would take all that is above 255 for 255
+                raise ValueError(f"its pixels have more than 8 bits (mode {file.mode})")
             image = ImageOps.exif_transpose(file).convert(_MODES[channels])
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise _unreadable("a picture", error, "send a PNG, JPEG or another format that Pillow reads") from None

@@ -12,7 +12,7 @@ from click.testing import Result
 from PIL import Image
 
 from dovetail import Network
-from dovetail_sdk.detections import Detection, detections, find_detector
+from dovetail_sdk.detections import Detection, detections, draw, find_detector
 
 Invoke = Callable[..., Result]
 
@@ -124,6 +124,14 @@ def test_without_a_picture_boxes_are_parts_of_it(shown: Invoke) -> None:
 
 def test_nothing_is_detected(shown: Invoke) -> None:
     assert "nothing was detected with a score of 0.95 or more" in shown("--least", 0.95).stdout
+
+
+def test_picture_of_16_bits_is_drawn_upon_as_it_looks(tmp_path: Path) -> None:
+    Image.fromarray(np.full((40, 50), 100 << 8, np.uint16)).save(tmp_path / "deep.png")
+    draw(tmp_path / "deep.png", [], tmp_path / "drawn.png")
+    with Image.open(tmp_path / "drawn.png") as drawn:
+        assert np.asarray(drawn).shape == (40, 50, 3)
+        assert (np.asarray(drawn) == 100).all()
 
 
 def test_boxes_are_drawn_on_the_picture(shown: Invoke, tmp_path: Path) -> None:

@@ -123,6 +123,28 @@ def test_picture_is_resized_and_turned_gray(picture: Path) -> None:
     np.testing.assert_array_equal(rows, tensor[0, 0])
 
 
+@pytest.mark.parametrize("suffix", ["png", "tiff", "pgm"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_picture_of_16_bits_is_that_of_its_upper_8(tmp_path: Path, suffix: str, channels: int) -> None:
+    values = np.linspace(0, 65535, 6 * 5).reshape(6, 5).astype(np.uint16)
+    path = tmp_path / f"deep.{suffix}"
+    if suffix == "pgm":
+        path.write_bytes(b"P5 5 6 65535\n" + values.astype(">u2").tobytes())
+    else:
+        Image.fromarray(values).save(path)
+    tensor, note = tensor_of(path, (1, channels, 6, 5), DType.UINT8)
+    np.testing.assert_array_equal(tensor, np.broadcast_to(values >> 8, (1, channels, 6, 5)))
+    assert "the upper 8 of 16 bits" in note
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_picture_of_32_bits_is_refused(tmp_path: Path, dtype: Any) -> None:
+    path = tmp_path / "deep.tiff"
+    Image.fromarray(np.full((4, 4), 1, dtype)).save(path)
+    with pytest.raises(click.UsageError, match=r"pixels of 32 bits, whose range it does not tell; give them as \.npy"):
+        tensor_of(path, (4, 4))
+
+
 def test_turned_photograph_is_set_upright(tmp_path: Path) -> None:
     path = tmp_path / "turned.jpg"
     exif = Image.Exif()

@@ -145,8 +145,11 @@ def draw(picture: Path, found: Sequence[Detection], output: Path) -> None:
     """
     from PIL import Image, ImageDraw, ImageFont, ImageOps
 
+    from .pictures import of_bytes
+
     with Image.open(picture) as file:
-        image = ImageOps.exif_transpose(file).convert("RGB")
+        ImageOps.exif_transpose(file, in_place=True)
+        image = of_bytes(file, picture).convert("RGB")
     canvas = ImageDraw.Draw(image)
     width = max(2, min(image.size) // 200)
     font = ImageFont.load_default(max(12, min(image.size) // 28))

@@ -22,6 +22,9 @@ SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
+_SIXTEEN_BITS = frozenset({"PNG", "PPM"})
+"""Formats whose pixels Pillow holds in 32 bits (mode "I") though they have 16."""
+
 _DECODED_PIXEL, _REAL_PIXEL = 2 * 4, 4 * 4
 """Bytes of a pixel as Pillow holds it, before and after conversion, and as real numbers."""
 
@@ -161,14 +164,14 @@ def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:
     try:
         with Image.open(path) as file:
             ImageOps.exif_transpose(file, in_place=True)
-            mode = file.mode
-            image = file if mode == _MODES[place.channels] else file.convert(_MODES[place.channels])  # which copies it
+            mode, read = file.mode, of_bytes(file, path)
+            image = read if read.mode == _MODES[place.channels] else read.convert(_MODES[place.channels])  # which copies it
             image.load()
     except UnidentifiedImageError:
         raise UnreadableFile(path, f"{path} is not a picture that can be read") from None
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise UnreadableFile(path, f"{path} cannot be read as a picture: {error}") from None
-    steps = [f"{image.width}x{image.height} {mode}"]
+    steps = [f"{image.width}x{image.height} {mode}"] + (["the upper 8 of 16 bits"] if read is not file else [])
     if mode != image.mode:
         steps.append(f"to {image.mode}")
     wanted = (place.width or image.width, place.height or image.height)
@@ -176,6 +179,23 @@ def _read(path: Path, place: PicturePlace) -> tuple[Image, list[str]]:
         image = image.resize(wanted, Image.Resampling.BILINEAR)
         steps.append(f"resized to {wanted[0]}x{wanted[1]}, bilinear")
     return image, steps
+
+
+def of_bytes(file: Image, path: Path) -> Image:
+    """Return a picture whose pixels have 16 bits with the upper 8, others as they are.
+
+    Pillow does so with three channels of 16 bits; with one it takes all that is above 255 for 255.
+
+    Raises:
+        UnreadableFile: The pixels have 32 bits.
+    """
+    from PIL import Image
+
+    if not (file.mode.startswith("I;16") or file.mode in ("I", "F")):
+        return file
+    if file.mode == "F" or (file.mode == "I" and file.format not in _SIXTEEN_BITS):
+        raise UnreadableFile(path, f"{path} has pixels of 32 bits, whose range it does not tell; give them as .npy")
+    return Image.fromarray((np.asarray(file) >> 8).astype(np.uint8))
 
 
 def decoded_bytes(path: Path, *, is_resized: bool) -> int:
