@@ -219,7 +219,7 @@ cdef class NetworkRunner:
         return plan.lasts < BRIEF and not plan.on_device and not plan.serial_locks
 
     def _is_turn_due(self):
-        """Tell whether to let this thread's event loop turn before a brief run; note that it did."""
+        """Tell whether to let this thread's event loop turn before a run; note that it did."""
         global dvt_turned
         cdef int64_t now = now_ns()
         cdef bint is_due = now - dvt_turned > TURN
