@@ -69,8 +69,8 @@ class Acme(IBackend):
 @pytest.fixture
 def offered(tmp_path, monkeypatch):
     """Install a package, as pip would, that translates the domain com.acme by the module's text."""
-    monkeypatch.setattr(own_operators, "_TABLE", dict(own_operators._TABLE))
-    monkeypatch.setattr(own_operators, "_offers", Offers(own_operators.GROUP))
+    monkeypatch.setattr(own_operators.OWN, "_table", dict(own_operators.OWN._table))
+    monkeypatch.setattr(own_operators.OWN, "_offers", Offers(own_operators.GROUP))
     monkeypatch.syspath_prepend(tmp_path)
     info = tmp_path / "dovetail_acme-1.0.dist-info"
     info.mkdir()

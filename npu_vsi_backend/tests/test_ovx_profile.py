@@ -76,7 +76,9 @@ assert executable.profile()
     )
 
 
-def test_operations_are_told_where_the_driver_prints_them(scene):
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_operations_are_told_where_the_driver_prints_them(scene, unbuffered):
+    """C keeps back what is printed to a file, unless Python was told not to."""
     scene(
         RUN
         + """
@@ -89,6 +91,7 @@ assert not any(one.is_estimate for one in parts)
 """,
         "prints takes=1000",
         "child",
+        PYTHONUNBUFFERED=unbuffered,
     )
 
 

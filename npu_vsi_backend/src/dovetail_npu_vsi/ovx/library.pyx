@@ -1,5 +1,7 @@
 """The vendor's libraries in this process: what was opened stays open."""
 
+from libc.stdio cimport fflush
+
 from dovetail_npu_vsi.ovx.vivante cimport *
 
 from dovetail.ground.errors import ErrorCode
@@ -77,6 +79,11 @@ def open_ovxlib(names):
 def ovxlib_version():
     """The version of what `open_ovxlib` opened, as three numbers."""
     return _ovxlib_version
+
+
+def flush_printed():
+    """Write out what the libraries printed: to a file, C keeps some back."""
+    fflush(NULL)
 
 
 def _missing(text):

@@ -12,6 +12,8 @@ import re
 import stat
 from collections.abc import Iterator
 
+from .library import flush_printed
+
 _LONGEST = 1 << 24  # bytes that are read
 _OPERATION = re.compile(
     r"layerId=(?P<layer>\d+), layer name=(?P<kind>[^,\n]{1,64}),[^\n]*target:VXNNE_OPERATION_TARGET_(?P<engine>\w{1,8})"
@@ -21,15 +23,13 @@ _OPERATION = re.compile(
 
 def length() -> int:
     """Return how many bytes lie in the file that is standard error; 0 if it is no file."""
+    flush_printed()
     found = os.fstat(2)
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
 def text(begin: int) -> str:
     """Return what was printed from this byte on."""
-    import ctypes  # where nobody profiles, the child process starts without it
-
-    ctypes.CDLL(None).fflush(None)  # what the libraries printed may still be theirs
     size = min(length() - begin, _LONGEST)
     return os.pread(2, size, begin).decode("utf-8", "replace") if size > 0 else ""
 
