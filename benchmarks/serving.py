@@ -14,8 +14,8 @@ many as it takes by itself. Both are called on as many threads at once as doveta
 which decides by itself where a run is carried out. `onnxruntime-inline` is called by the event
 loop's own thread, which is best for the smallest networks, and holds up all else for larger ones.
 "CPU" is what a request costs the server's process on all cores: on a machine that others use too,
-it says more than answers per second do. Behind a ratio stand its least and its largest of all
-rounds. Memory is that of the whole process (VmRSS) after all rounds; most of it is Python and
+it says more than answers per second do. Behind a ratio stand its min and max of
+all rounds. Memory is that of the whole process (VmRSS) after all rounds; most of it is Python and
 FastAPI, which `bare` shows: a server of no model.
 """
 
@@ -290,7 +290,7 @@ def compare(servers: list[Server], number: int, path: str, given: argparse.Names
 
 
 def spread(ratios: list[float]) -> str:
-    """Return the median, the least and the largest in words."""
+    """Return median, min and max in words."""
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
 
 

@@ -35,7 +35,7 @@ from dovetail.layers import (
 Reals = np.ndarray[Any, np.dtype[np.float64]]
 BACKENDS = ("CpuRef", "CpuAcc")
 TINY, LEAST, SMALL, LARGE = 1e-45, 1.2e-38, 1e-38, 1e38
-"""The least subnormal float32, about the least normal one, and what is near to both ends."""
+"""The smallest subnormal float32, about the smallest normal one, and what is near to both ends."""
 SCALES = (TINY, LEAST, 1e-20, 2.0**-31, 1.0, 2.0**14, 2.0**31, 1e20, LARGE, float(np.finfo(np.float32).max))
 FEW = (TINY, SMALL, 1.0, LARGE)
 ZEROS = {"int8": (0, -128, 127), "uint8": (0, 128, 255), "int16": (0,)}

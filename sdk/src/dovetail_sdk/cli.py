@@ -42,7 +42,7 @@ class CommandFolder(click.Group):
         if arguments and not arguments[0].startswith("-") and arguments[0] not in known:
             from dovetail.ground.close_names import STRICT, close_names
 
-            close = close_names(arguments[0], known, count=1, least=STRICT)
+            close = close_names(arguments[0], known, count=1, cutoff=STRICT)
             hint = f"did you mean {close[0]!r}?" if close else f"the commands are {', '.join(known)}"
             context.fail(f"there is no command {arguments[0]!r}; {hint}")
         if arguments and not context.resilient_parsing and not {"-h", "--help"} & {*arguments}:

@@ -13,7 +13,7 @@ from .pictures import SUFFIXES
 
 _Content = TypeVar("_Content")
 
-MOST_THREADS = 8
+MAX_THREADS = 8
 """Threads that read: a disk and the network have no use for more."""
 BYTES_OF_A_THREAD = 128 << 20
 """Memory of pictures that are read ahead, for each thread; one is, however large."""
@@ -41,7 +41,7 @@ def in_order(
         for path in paths:
             yield path, partial(read, path)
         return
-    threads = min(threads, MOST_THREADS)
+    threads = min(threads, MAX_THREADS)
     most = threads * BYTES_OF_A_THREAD
     waiting: deque[tuple[Path, Callable[[], _Content], int]] = deque()
     left = deque(paths)

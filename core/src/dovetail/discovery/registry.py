@@ -379,7 +379,7 @@ class Registry:
     def _absent_error(self, name: BackendId) -> BackendUnavailableError:
         names = self._ready()
         begun = [one for one in names if one.lower().startswith(name.lower())]
-        close = begun[:3] or close_names(name, names, count=1, least=STRICT)
+        close = begun[:3] or close_names(name, names, count=1, cutoff=STRICT)
         return BackendUnavailableError(
             f"backend {name!s} is not installed; {self._readiness()}",
             hint=f"did you mean {' or '.join(close)}?" if close else "pip install the distribution that offers it",

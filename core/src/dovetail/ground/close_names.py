@@ -24,21 +24,21 @@ The default of `close_names` takes "list" for "claims", and "cuda" for CpuAcc.
 """
 
 
-def close_names(name: str, known: Iterable[str], *, count: int = 3, least: float = 0.6) -> list[str]:
+def close_names(name: str, known: Iterable[str], *, count: int = 3, cutoff: float = 0.6) -> list[str]:
     """Return known names that are like this one, the closest first; case does not count.
 
     Args:
         name: What was written.
         known: What there is.
         count: Names at most.
-        least: How alike they have to be, of 1; `STRICT` where guesses are wilder than none.
+        cutoff: How alike they have to be, of 1; `STRICT` where guesses are wilder than none.
     """
     from difflib import get_close_matches  # here, since only what goes wrong needs it
 
     by_lower: dict[str, str] = {}
     for candidate in known:
         by_lower.setdefault(candidate.lower(), candidate)
-    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=count, cutoff=least)]
+    return [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=count, cutoff=cutoff)]
 
 
 def suggestion(name: str, known: Iterable[str], *, limit: int = 12) -> str:

@@ -3,7 +3,7 @@ from typing import Any
 
 CHANNEL_BYTES: int
 TEXT_BYTES: int
-MOST_SPANS: int
+MAX_SPANS: int
 OK: int
 FAILED: int
 CANCELLED: int

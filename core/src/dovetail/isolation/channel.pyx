@@ -91,7 +91,7 @@ CHANNEL_BYTES = sizeof(dvt_channel)
 TEXT_BYTES = <int>DVT_CHANNEL_TEXT
 """Of the text of an answer, at most."""
 
-MOST_SPANS = <int>DVT_CHANNEL_SPANS
+MAX_SPANS = <int>DVT_CHANNEL_SPANS
 """Times of devices in an answer, at most."""
 
 OK, FAILED, CANCELLED, OUT_OF_MEMORY = DOVETAIL_OK, DOVETAIL_FAILED, DOVETAIL_CANCELLED, DOVETAIL_OUT_OF_MEMORY

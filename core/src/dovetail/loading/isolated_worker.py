@@ -29,7 +29,7 @@ from ..isolation.channel import (
     CANCELLED,
     CHANNEL_BYTES,
     FAILED,
-    MOST_SPANS,
+    MAX_SPANS,
     OK,
     OUT_OF_MEMORY,
     TEXT_BYTES,
@@ -144,7 +144,7 @@ class _Worker:
                 step = run.steps[span.step].name
                 name = f"{step}: {span.name}" if several and span.name else span.name or (step if several else "")
                 spans.append(span._replace(name=name))
-        self._end.tell([(span.name, span.begin, span.end) for span in joined(spans, MOST_SPANS)])
+        self._end.tell([(span.name, span.begin, span.end) for span in joined(spans, MAX_SPANS)])
 
     @staticmethod
     def _failure(error: BaseException) -> tuple[int, bytes]:

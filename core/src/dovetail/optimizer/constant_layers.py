@@ -35,7 +35,7 @@ PATIENCE = 30.0
 How long a layer takes depends on who computes it: no measure of its work is right for all. A load
 without a deadline must end nevertheless; what it leaves to the runs their callers may bound.
 """
-_MOST_FAILURES = 3
+_MAX_FAILURES = 3
 """After so many an evaluator's backend is not asked again: each may have cost a process."""
 _NEVER = (Input, Output, Debug, MemoryCopy)
 
@@ -127,7 +127,7 @@ class ConstantLayers:
         if reason:
             self._left[layer.name] = layer.sources, reason
             return None
-        barred = [name for name, count in self._failures.items() if count >= _MOST_FAILURES]
+        barred = [name for name, count in self._failures.items() if count >= _MAX_FAILURES]
         began = monotonic()
         try:
             found = self._evaluator.evaluate(layer, barred, self._seconds)

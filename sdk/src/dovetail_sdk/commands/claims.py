@@ -87,7 +87,7 @@ def _manifest(backend: str) -> Mapping[str, Any]:
             raise BackendError(f"{backend}: {error.text}", code=ErrorCode.BACKEND_CONTRACT, hint=error.hint) from error
     rows = {row.id: row for row in default_registry().rows()}
     if backend not in rows:
-        close = close_names(backend, rows, count=1, least=STRICT)
+        close = close_names(backend, rows, count=1, cutoff=STRICT)
         raise BackendUnavailableError(
             f"backend {backend!r} is not installed, and there is no file of that name",
             hint=f"did you mean {close[0]}?" if close else f"name a manifest, or one of {', '.join(sorted(rows))}",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FOLDED = "folded away"
 """The group of layers that no run computes."""
-_MOST_ROWS = 8
+_MAX_ROWS = 8
 """Layers of the optimized network that are told with one of the original."""
 _REASONS = {
     "first choice": "It is the first of the backends that were asked for.",
@@ -89,7 +89,7 @@ class _Teller:
         rows = [row for name in (layer.sources or (layer.name,)) for row in self._rows.get(name, ())]
         rows = list({row.name: row for row in rows}.values())
         own_first = sorted(rows, key=lambda row: row.name != layer.name)
-        rows = own_first[:_MOST_ROWS]
+        rows = own_first[:_MAX_ROWS]
         if not rows:
             return Told(FOLDED, [("why", "Nothing computes it any more: constant, without effect, or part of another layer.")])
         own = next((row for row in rows if row.name == layer.name), rows[-1])
