@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -130,6 +132,51 @@ def test_dilation_is_part_of_the_window_or_splits_it():
     split = landed(convolution(16, 16, 28, 3, dilation=8))
     assert split.engine == "TP+NN"
     assert "64 convolutions" in split.reason
+
+
+def of_row(*numbers: int) -> p.Program:
+    """The program of a line of `npu_ways.csv`."""
+    images, channels, height, width, filters, depth, rows, columns, *steps, groups = numbers
+    stride, dilation, padding = tuple(steps[:2]), tuple(steps[2:4]), tuple(steps[4:])
+    reach = ((rows - 1) * dilation[0] + 1, (columns - 1) * dilation[1] + 1)
+    written = [
+        (size + padding[axis] + padding[axis + 2] - reach[axis]) // stride[axis] + 1
+        for axis, size in enumerate((height, width))
+    ]
+    operation = p.Convolution(
+        name="conv",
+        inputs=(0,),
+        output=1,
+        weights=random_weights(np.random.default_rng(1), (filters, depth, rows, columns)),
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+        low=0,
+        high=255,
+    )
+    return of_one(operation, tensor((images, channels, height, width)), tensor((images, filters, *written)))
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+def test_random_convolutions_land_where_the_driver_put_them(chip):
+    with open(Path(__file__).parent / "data" / "npu_ways.csv", newline="") as file:
+        rows = [row for row in csv.reader(file) if row[0] == chip.name]
+    assert {row[-1] for row in rows} == {"NN", "SH"}
+    assert len(rows) > 200
+    for name, *numbers, engine in rows:
+        program = of_row(*map(int, numbers))
+        made = landed(program, chip)
+        assert ("NN" in made.engine) == (engine == "NN"), (name, numbers, made)
+        assert engine == "NN" or made.reason
+
+
+def test_images_behind_the_first_are_not_split_by_a_dilation_of_one_axis():
+    """The driver would, and computes them wrongly."""
+    for chip, step in ((IMX, 4), (A311D, 3)):
+        numbers = (4, 24, 23, 4, 4, 5, 1, 1, 1, step, 1, 0, 0, 0, 0, 1)
+        assert "NN" in landed(of_row(1, *numbers), chip).engine
+        assert landed(of_row(2, *numbers), chip).engine == "SH"
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)

@@ -68,6 +68,22 @@ NODES = {
             "node 2 of 0: 0,2,3 to 1 kernel 3,5 stride 2,2 pad 0,0,0,0 dilation 1,1 weights 8 group 8 multiplier 1",
         ],
     ),
+    "depthwise with a border above alone": (
+        f"one(Convolution, {IMAGE}, (1, 8, 12, 14), weights=weights((8, 1, 3, 3)), stride=(1, 1), padding=(2, 0, 0, 0), "
+        "dilation=(1, 1), groups=8)",
+        [
+            "node 165 of 0: 0 to 2 front 0,2 back 0,0 of 4 value 0",
+            "node 2 of 0: 2,3,4 to 1 kernel 3,3 stride 1,1 pad 0,0,0,0 dilation 1,1 weights 8 group 8 multiplier 1",
+        ],
+    ),
+    "of a batch with a large dilation of rows": (
+        "one(Convolution, (2, 4, 24, 24), (2, 8, 4, 24), weights=weights((8, 4, 5, 1)), stride=(1, 1), padding=(0, 0, 0, 0), "
+        "dilation=(5, 1), groups=1)",
+        [
+            "tensor 2 1x21x4x8 type 3 quantized 2 virtual 0 constant 1",
+            "node 2 of 0: 0,2,3 to 1 kernel 1,21 stride 1,1 pad 0,0,0,0 dilation 1,1 weights 8 group 1 multiplier 0",
+        ],
+    ),
     "depthwise with a scale for each channel and one border": (
         f"one(Convolution, {IMAGE}, (1, 8, 6, 8), weights=weights((8, 1, 3, 3), 8), stride=(2, 2), padding=(0, 0, 1, 1), "
         "dilation=(1, 1), groups=8)",

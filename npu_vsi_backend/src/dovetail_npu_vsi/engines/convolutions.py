@@ -29,6 +29,8 @@ class Layer(NamedTuple):
         padding: Rows and columns that are added in all.
         is_depthwise: Each filter reads one channel.
         is_per_channel: Each filter has a scale.
+        before: Rows and columns of the padding that come before the image.
+        images: Of the batch.
     """
 
     channels: int
@@ -43,6 +45,8 @@ class Layer(NamedTuple):
     padding: tuple[int, int]
     is_depthwise: bool
     is_per_channel: bool = False
+    before: tuple[int, int] = (0, 0)
+    images: int = 1
 
     @property
     def span(self) -> tuple[int, int]:
@@ -57,7 +61,7 @@ class Layer(NamedTuple):
 
 def layer_of(operation: Convolution, program: Program) -> Layer:
     """Return what an operation is for one image; what groups repeat, for one group."""
-    _, channels, height, width = program.tensors[operation.inputs[0]].shape
+    images, channels, height, width = program.tensors[operation.inputs[0]].shape
     _, filters, rows, columns = program.tensors[operation.output].shape
     groups = 1 if operation.is_depthwise else operation.groups
     kernel_rows, kernel_columns = operation.weights.values.shape[2:]
@@ -75,12 +79,14 @@ def layer_of(operation: Convolution, program: Program) -> Layer:
         (top + bottom, left + right),
         operation.is_depthwise,
         operation.weights.is_per_channel,
+        (top, left),
+        images,
     )
 
 
 def way_of(layer: Layer, chip: Chip) -> Way:
     """Return how a chip computes a convolution."""
-    if layer.is_per_channel:
+    if layer.is_per_channel or _is_left_to_shader(layer, chip):
         return Way.SHADER
     if layer.stride == (1, 1):
         return _way_of_large(layer, chip)
@@ -112,9 +118,49 @@ def _way_of_large(layer: Layer, chip: Chip, otherwise: Way = Way.DIRECT) -> Way:
     limit = chip.nn.largest_kernel
     if max(filled_kernel(layer.span, chip)) <= limit:
         return otherwise
-    # A depthwise one is compiled with zeros between its weights: split it would come out wrong.
-    is_split = max(layer.dilation) > 1 and max(layer.kernel) <= limit and not layer.is_depthwise
+    is_split = _may_split(layer, chip) and not splits_wrongly(layer, chip)
     return Way.SPLIT if is_split else Way.SHADER
+
+
+def splits_wrongly(layer: Layer, chip: Chip) -> bool:
+    """Say whether a convolution must not reach the driver with its dilation.
+
+    Measured with ovxlib 1.2.30: where only rows or only columns have one, and it would be split,
+    images behind the first come out wrong.
+    """
+    is_large = max(filled_kernel(layer.span, chip)) > chip.nn.largest_kernel
+    is_whole = layer.stride == (1, 1) and not layer.is_per_channel
+    return is_whole and is_large and layer.images > 1 and min(layer.dilation) == 1 and _may_split(layer, chip)
+
+
+def _may_split(layer: Layer, chip: Chip) -> bool:
+    """Say whether the convolution engine gets a convolution for each phase of a dilation.
+
+    A depthwise one is compiled with zeros between its weights, since split it would come out wrong.
+    Chips that fill kernels up to squares leave to the shader what has other kernels than these, or
+    than columns.
+    """
+    rows, columns = layer.kernel
+    is_taken = rows == columns or columns == 1 or not chip.nn.squares_kernels
+    return max(layer.dilation) > 1 and max(layer.kernel) <= chip.nn.largest_kernel and not layer.is_depthwise and is_taken
+
+
+def _is_left_to_shader(layer: Layer, chip: Chip) -> bool:
+    """Say whether the shader has what the convolution engine could compute.
+
+    Seen in what the driver of ovxlib 1.2.30 prints of 4,000 random layers: large depthwise windows,
+    whatever the stride; pairs of columns on chips that fill kernels up to squares; single pixels
+    with a border above and to the left, unless the pixels of an image of one channel are made
+    channels.
+    """
+    if layer.is_depthwise and max(layer.span) > chip.nn.largest_kernel:
+        return True
+    if chip.nn.squares_kernels and layer.span == (1, 2) and layer.stride[1] == 1:
+        return True
+    if layer.kernel != (1, 1) or min(layer.before) == 0:
+        return False
+    is_plane = layer.channels == 1 and not layer.is_depthwise
+    return not is_plane or (layer.stride != (1, 1) and min(layer.stride) == 1 and not chip.nn.squares_kernels)
 
 
 def _may_drop(layer: Layer, chip: Chip) -> bool:

@@ -102,6 +102,10 @@ def _of_convolution(operation: Convolution, program: Program, chip: Chip) -> Lan
 def _why_by_shader(layer: Layer, chip: Chip) -> str:
     if layer.is_per_channel:
         return _why_per_channel(chip)
+    if layer.kernel == (1, 1):
+        return "a kernel of one pixel with a border above and to the left runs on the shader; without border it does not"
+    if layer.span == (1, 2):
+        return "a kernel of 1x2 pixels runs on the shader; the convolution engine takes 1x3, which may have a column of zeros"
     limit = _by((chip.nn.largest_kernel,) * 2)
     return f"windows that span {_by(layer.span)} pixels run on the shader; up to {limit} the convolution engine takes them"
 

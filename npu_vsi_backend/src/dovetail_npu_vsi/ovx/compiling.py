@@ -33,7 +33,7 @@ def compiled(program: Program, chip: Chip, report: Report) -> bytes:
             raise VsiError(f"{operation.name!r} asks for {why}")
     inputs = sum(len(operation.inputs) for operation in program.operations)
     graph = Graph(len(program.tensors) + _TENSORS * len(program.operations) + inputs, _NODES * len(program.operations) + inputs)
-    making = Making(program, graph)
+    making = Making(program, graph, chip)
     for at, operation in enumerate(program.operations):
         graph.begin(at)
         add(making, operation)

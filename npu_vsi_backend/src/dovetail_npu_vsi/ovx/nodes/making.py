@@ -10,6 +10,7 @@ import numpy as np
 from ...program import Operation, Program, Tensor, Weights
 
 if TYPE_CHECKING:
+    from ...chips import Chip
     from ..graph import Graph
 
 
@@ -19,10 +20,11 @@ class Making:
     Attributes:
         program: What is compiled.
         graph: Has a tensor for each tensor of the program.
+        chip: For which it is.
     """
 
-    def __init__(self, program: Program, graph: Graph) -> None:
-        self.program, self.graph = program, graph
+    def __init__(self, program: Program, graph: Graph, chip: Chip) -> None:
+        self.program, self.graph, self.chip = program, graph, chip
         outside = {*program.inputs, *program.outputs}
         self._numbers = [self._add(tensor, at not in outside) for at, tensor in enumerate(program.tensors)]
 

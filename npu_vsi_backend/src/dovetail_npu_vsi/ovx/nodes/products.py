@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...chips import Chip
+from ...engines.convolutions import layer_of, splits_wrongly
 from ...program import Convolution, FullyConnected, Program, Tensor, Weights
 from .making import Making
 
@@ -21,7 +22,7 @@ def refuse_convolution(operation: Convolution, program: Program, chip: Chip) -> 
     x, y = program.tensors[operation.inputs[0]], program.tensors[operation.output]
     if len(x.shape) != 4 or len(y.shape) != 4:
         return f"a convolution of a tensor with {len(x.shape)} axes; ovxlib takes images, which have 4"
-    elements = _filled_elements(operation, x)
+    elements = _filled_elements(operation, program, chip)
     if elements > max(_MAX_FILLED, operation.weights.values.size):
         return (
             f"a convolution in {operation.groups} groups with a dilation of {operation.dilation} and a stride of "
@@ -37,9 +38,9 @@ def add_convolution(making: Making, operation: Convolution) -> None:
     number, padding = making.number(operation.inputs[0]), operation.padding
     given, dilation, groups = operation.weights, operation.dilation, operation.groups
     is_depthwise = operation.is_depthwise
-    if is_depthwise and max(dilation) > 1:
+    if _must_be_filled(operation, making.program, making.chip):
         given, dilation = _filled(given, dilation), (1, 1)
-    if _is_lopsided(operation, padding):
+    if _is_lopsided(operation, padding) or _reads_beyond(operation):
         number, padding = _with_border(making, number, x, padding), (0, 0, 0, 0)
     if _must_be_dense(operation, x):
         given, groups, is_depthwise = _dense(given, groups), 1, False
@@ -64,21 +65,37 @@ def add_convolution(making: Making, operation: Convolution) -> None:
     making.clamp(before, operation, operation.low, operation.high)
 
 
-def _filled_elements(operation: Convolution, x: Tensor) -> int:
+def _filled_elements(operation: Convolution, program: Program, chip: Chip) -> int:
     filters, channels, *kernel = operation.weights.values.shape
-    if _must_be_dense(operation, x):
+    if _must_be_dense(operation, program.tensors[operation.inputs[0]]):
         channels *= operation.groups
-    if operation.is_depthwise:
+    if _must_be_filled(operation, program, chip):
         kernel = [(size - 1) * step + 1 for size, step in zip(kernel, operation.dilation, strict=True)]
     return int(filters * channels * math.prod(kernel))
 
 
-def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
-    """Return weights with zeros where a dilation skips.
+def _must_be_filled(operation: Convolution, program: Program, chip: Chip) -> bool:
+    """Tell whether weights take zeros instead of a dilation.
 
     Measured with ovxlib 1.2.30: its depthwise convolution is far off with strides and dilation at
     once, and where a window with its dilation is larger than the convolution engine takes.
     """
+    is_dilated = max(operation.dilation) > 1
+    return is_dilated and (operation.is_depthwise or splits_wrongly(layer_of(operation, program), chip))
+
+
+def _reads_beyond(operation: Convolution) -> bool:
+    """Tell whether the driver would read what lies before an image.
+
+    Measured with ovxlib 1.2.30: the shader's depthwise convolution does so where nothing but rows
+    above the image are added. The convolution engine's does not; it takes the border as well.
+    """
+    top, *others = operation.padding
+    return operation.is_depthwise and top > 0 and not any(others)
+
+
+def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
+    """Return weights with zeros where a dilation skips."""
     filters, channels, height, width = weights.values.shape
     shape = (filters, channels, (height - 1) * dilation[0] + 1, (width - 1) * dilation[1] + 1)
     values = np.empty(shape, weights.values.dtype)
