@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,6 +90,25 @@ def place_for(name: str, shape: tuple[Dimension, ...], layout: str) -> PicturePl
     rank = len(shape)
     if rank not in (2, 3, 4) or (rank == 4 and isinstance(shape[0], int) and shape[0] != 1):
         raise UnfitKind(f"{text} takes no picture; give an array: --input {name}=FILE.npy")
+    place = _place_in(name, text, shape, layout)
+    is_batch = rank == 2 and isinstance(shape[0], str) and isinstance(shape[1], int)
+    if 1 in (place.height, place.width) or is_batch:
+        length = math.prod(size for size in shape if isinstance(size, int))
+        raise UnfitKind(f"{text} is a row of numbers, no picture; {_row_advice(name, length)}")
+    return place
+
+
+def _row_advice(name: str, length: int) -> str:
+    """Say how pixels go into an input that has them one behind the other."""
+    for channels, colours in ((1, "grey pixels"), (3, "RGB pixels")):
+        side = math.isqrt(length // channels)
+        if side > 1 and side * side * channels == length:
+            return f"if it is made of {side}x{side} {colours}, save them as an array of this shape: --input {name}=FILE.npy"
+    return f"give an array: --input {name}=FILE.npy"
+
+
+def _place_in(name: str, text: str, shape: tuple[Dimension, ...], layout: str) -> PicturePlace:
+    rank = len(shape)
     if rank == 2:
         return PicturePlace("hw", 1, _size(shape[0]), _size(shape[1]), rank)
     first, last = shape[-3], shape[-1]
