@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dovetail import DType, ErrorCode, ModelError, Network
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
+from dovetail.ground.foreign_text import printable
 
 from .messages import AttributeProto, GraphProto, NodeProto
 from .tensors import Tensor, dtype_of_code, read_sparse, read_tensor, scalar_of
@@ -60,6 +61,9 @@ class Node:
         self._making = making
         self._external = external
         self._read: set[str] = set()
+
+    def __repr__(self) -> str:
+        return printable(f"<Node {self.name!r}: {f'{self.domain}.' if self.domain else ''}{self.op} {self.opset}>")
 
     # -- names -------------------------------------------------------------------------------------
 

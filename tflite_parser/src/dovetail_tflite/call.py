@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dovetail import Descriptor, DType, ModelError, Network, Quantization
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
+from dovetail.ground.foreign_text import printable
 from dovetail.layers import Activation, ActivationFunction, AutoPadding, Dequantize, FusedActivation, Quantize, TieRounding
 
 from .flatbuffer import BrokenFile, Table
@@ -97,6 +98,9 @@ class Call:
         self._write = write
         self._intermediate = intermediate
         self._making = making
+
+    def __repr__(self) -> str:
+        return printable(f"<Call {self.name!r}: {self.op} {self.version}>")
 
     # -- names -------------------------------------------------------------------------------------
 

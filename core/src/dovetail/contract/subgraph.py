@@ -204,6 +204,10 @@ class OptimizationViews:
         self.kept: list[SubgraphView] = []
         self.deletions: list[SubgraphView] = []
 
+    def __repr__(self) -> str:
+        lists = ("substitutions", "failures", "kept", "deletions")
+        return f"<OptimizationViews of {self.view!r}: {', '.join(f'{len(getattr(self, name))} {name}' for name in lists)}>"
+
     def substitute(self, part: Part, replacement: Graph) -> None:
         """Replace a part by private layers.
 
@@ -331,6 +335,9 @@ class Choices:
     def __init__(self, view: SubgraphView) -> None:
         self.view = view
         self.offers: list[Choice] = []
+
+    def __repr__(self) -> str:
+        return f"<Choices of {self.view!r}: {len(self.offers)} offer(s)>"
 
     def offer(self, part: Part, taken: str, others: Mapping[str, Graph | Descriptor]) -> None:
         """Offer other ways to compute a part.

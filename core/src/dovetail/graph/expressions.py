@@ -538,5 +538,5 @@ def _monomial_text(monomial: _Monomial, factor: int, *, is_bracketed: bool) -> s
 def _undecided(a: int, comparison: str, b: int) -> UndecidedError:
     return UndecidedError(
         f"whether {a} {comparison} {b} depends on sizes that are not fixed",
-        hint="fix the symbolic dimensions of the inputs: optimize(..., shapes={name: size})",
+        hint="fix the symbolic sizes of the inputs: give shapes={name: size} to dovetail.load or dovetail.optimize",
     )

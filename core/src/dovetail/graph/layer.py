@@ -58,7 +58,7 @@ class OutputSlot(SlotOperators):
             raise GraphError(
                 f"the shape of {self.name!r} is not known yet",
                 code=ErrorCode.SHAPE_UNKNOWN,
-                hint="fix the symbolic dimensions of the inputs: optimize(..., shapes={name: size})",
+                hint="fix the symbolic sizes of the inputs: give shapes={name: size} to dovetail.load or dovetail.optimize",
             )
         return self.info
 

@@ -18,7 +18,7 @@ from ..ground.records import NamedTuple, Record
 from .expressions import Expression
 
 Dimension: TypeAlias = int | str
-"""A size, or the name of a symbolic size that is fixed by `optimize(shapes=...)`.
+"""A size, or the name of a symbolic size that is fixed by `shapes` of `dovetail.load`.
 
 While symbols are inferred (`symbolic_inference`), what depends on a symbol is an `Expression`,
 which passes for an int.
@@ -396,7 +396,7 @@ class TensorInfo(NamedTuple):
                 raise GraphError(
                     f"dimension {d!r} of shape {self.shape_text} is symbolic",
                     code=ErrorCode.SHAPE_UNKNOWN,
-                    hint=f"fix it: optimize(..., shapes={{{d!r}: 1}})",
+                    hint=f"fix it: give shapes={{{d!r}: 1}} to dovetail.load or dovetail.optimize",
                     symbol=d,
                 )
         return self.shape  # type: ignore[return-value]  # every element was just seen to be an int

@@ -45,6 +45,9 @@ class Answers:
         self._answers: list[Answer] = []
         self.placed = placed
 
+    def __repr__(self) -> str:
+        return f"<Answers: {len(self._answers)} of {len(self)} backend(s) asked>"
+
     def __len__(self) -> int:
         return len(self._candidates)
 

@@ -36,6 +36,10 @@ class NetworkState:
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self._name, dict(self._specs), dict(self._initial), self.values)
 
+    def __repr__(self) -> str:
+        told = [f"{name!r}{'' if name in self._values else ' at its beginning'}" for name in self._specs]
+        return f"<NetworkState of {self._name!r}: {', '.join(told) or 'nothing'}>"
+
     def reset(self) -> None:
         """Forget all runs: the next one reads the initial values.
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _LONGEST_NAME = 64
 """Columns of the network's."""
 _COLUMNS = 100
+_FIRST = 4
+"""Tensors that are described on one line."""
 
 
 class _Loaded(Protocol):
@@ -62,6 +64,14 @@ def text_of(network: _Loaded, state: str) -> str:
     if told:
         lines.append(told)
     return "\n".join(line if cell_width(line) <= _COLUMNS else f"{first_cells(line, _COLUMNS - 3)}..." for line in lines)
+
+
+def tensors_text(specs: Sequence[TensorSpec]) -> str:
+    """Describe the inputs or outputs of a plan on one line: the first, and how many more."""
+    shown = [
+        f"{shortened(spec.name, _LONGEST_NAME)!r} {spec.dtype}[{', '.join(map(str, spec.shape))}]" for spec in specs[:_FIRST]
+    ]
+    return ", ".join(shown) + (f" and {len(specs) - _FIRST} more" if len(specs) > _FIRST else "") or "nothing"
 
 
 def _summaries(specs: Sequence[TensorSpec]) -> list[TensorSummary]:

@@ -188,6 +188,11 @@ cdef class Plan:
         self.release_memory()
         dvt_plan_release(&self.c)
 
+    def __repr__(self):
+        from .network_text import tensors_text  # not by every process
+
+        return f"<Plan of {self.n_steps} step(s): {tensors_text(self.inputs.specs)} -> {tensors_text(self.outputs.specs)}>"
+
     cdef Context _acquire_other(self):
         """Return a context where there is no spare one: an idle one, or one with new memory."""
         cdef Context context = self._take_idle()

@@ -312,6 +312,10 @@ class Runtime(FixedToProcess):
         with gc_deferred():
             return self._load(origin.with_outputs(names, states), threads, name, request, plan_cache_bytes, again)
 
+    def __repr__(self) -> str:
+        held = "closed" if self.is_closed else f"{len(self._networks)} network(s)"
+        return f"<Runtime: {self.threads} thread(s), {held}>"
+
     @property
     def is_closed(self) -> bool:
         """True once `close` was called."""

@@ -212,6 +212,6 @@ def open_symbols(graph: Graph) -> GraphError | None:
     return GraphError(
         f"network {graph.name!r} has symbolic dimensions without a size: {listed}",
         code=ErrorCode.SHAPE_UNKNOWN,
-        hint=f"fix them: optimize(..., shapes={{{example}}}), or whole shapes by input name",
+        hint=f"fix them: give shapes={{{example}}}, or whole shapes by input name, to dovetail.load or dovetail.optimize",
         symbols=list(users),
     )
