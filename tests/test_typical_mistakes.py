@@ -145,8 +145,33 @@ ELSEWHERE: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]]
         dovetail.OptionError,
         ("Runtime.load has no argument 'providers'", "give backends=[...]", "for dovetail.load, not for Runtime.load"),
     ),
+    "an input as an argument": (
+        lambda: load().run(image=X),  # type: ignore[call-arg]  # which is what is tested
+        dovetail.OptionError,
+        ("run has no argument 'image'", "net.run({'image': array})"),
+    ),
+    "the names of outputs as another library has them": (
+        lambda: load().run({"image": X}, output_names=["probabilities"]),  # type: ignore[call-arg]  # see above
+        dovetail.OptionError,
+        ("run has no argument 'output_names'", "outputs=[name]"),
+    ),
+    "no arrays": (
+        lambda: load().run(outputs=["probabilities"]),
+        dovetail.InputError,
+        ("input 'image' is missing", "its inputs are 'image'"),
+    ),
+    "a command as a function": (
+        executed("import dovetail; dovetail.quantize(MODEL)"),
+        AttributeError,
+        ("'quantize'", "`dovetail quantize model.onnx --calibration"),
+    ),
+    "a backend as a name of the package": (
+        executed("import dovetail; dovetail.load(MODEL, dovetail.CpuRef)"),
+        AttributeError,
+        ("'CpuRef'", "dovetail.load(path, backends=['CpuRef'])"),
+    ),
     "the names of outputs first": (
-        lambda: load().run(None, {"image": X}),  # type: ignore[arg-type]  # which is what is tested
+        lambda: load().run(None, {"image": X}),  # type: ignore[arg-type, call-arg]  # which is what is tested
         TypeError,
         ("run() takes one argument by position", "write net.run({'image': ...})"),
     ),

@@ -20,7 +20,7 @@ from test_import import output_of
 import dovetail
 from dovetail import LoadedNetwork, Network, OptionError
 from dovetail.ground.close_names import NamedElsewhere
-from dovetail.ground.names_elsewhere import OF_BUILDERS, OF_LOAD, OF_NETWORKS, OF_PACKAGE, OF_PARSERS
+from dovetail.ground.names_elsewhere import OF_BUILDERS, OF_LOAD, OF_NETWORKS, OF_PACKAGE, OF_PARSERS, OF_RUN
 from dovetail.optimizer import CompileRequest
 from dovetail.runtime.executor import NetworkRunner
 from dovetail.runtime.loaded_network import _NAMED_ELSEWHERE
@@ -52,6 +52,7 @@ def test_what_is_named_elsewhere_is_nowhere_here() -> None:
     assert not OF_BUILDERS.keys() & set(dir(Network))
     known = {*inspect.signature(dovetail.load).parameters, *CompileRequest._fields}
     assert not OF_LOAD.keys() & known
+    assert not OF_RUN.keys() & inspect.signature(LoadedNetwork.submit).parameters.keys()
 
 
 def test_names_of_networks_are_those_of_the_table() -> None:
@@ -60,8 +61,8 @@ def test_names_of_networks_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize(
     "table",
-    [OF_PACKAGE, OF_PARSERS, OF_NETWORKS, OF_BUILDERS, OF_LOAD],
-    ids=["package", "parsers", "networks", "builders", "load"],
+    [OF_PACKAGE, OF_PARSERS, OF_NETWORKS, OF_BUILDERS, OF_LOAD, OF_RUN],
+    ids=["package", "parsers", "networks", "builders", "load", "run"],
 )
 def test_sentences_lead_to_what_there_is(table: dict[str, str]) -> None:
     """Each `dovetail.name`, `net.name` and builder method in a sentence exists."""
@@ -74,7 +75,7 @@ def test_sentences_lead_to_what_there_is(table: dict[str, str]) -> None:
             for name in re.findall(r"^it is (\w+)", sentence):
                 assert hasattr(Network, name), sentence
             for name in re.findall(r"\b(\w+)=", sentence):
-                known = {*inspect.signature(dovetail.load).parameters, *CompileRequest._fields, "outputs"}
+                known = {*inspect.signature(dovetail.load).parameters, *CompileRequest._fields, "outputs", "timeout"}
                 assert name in known, sentence
 
 
@@ -84,6 +85,29 @@ def test_names_of_the_package(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"has no attribute '{name}': dovetail\.load\(path\)") as caught:
         getattr(dovetail, name)
     assert (caught.value.name, caught.value.obj) == (name, dovetail)
+
+
+def test_names_of_backends() -> None:
+    """The id of whatever is installed, however it is written; nothing is known of others."""
+    for name in ("CpuRef", "Cpuref"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(dovetail, name)
+        hint = "it is the id of a backend: dovetail.load(path, backends=['CpuRef'])"
+        assert str(caught.value) == f"module 'dovetail' has no attribute {name!r}: {hint}"
+    with pytest.raises(AttributeError, match=r"has no attribute 'AcmeNpu'$"):
+        getattr(dovetail, "AcmeNpu")  # noqa: B009  # which type checkers refuse
+    with pytest.raises(ImportError, match=r"cannot import name 'CpuRef' from 'dovetail' .*backends=\['CpuRef'\]\)$"):
+        exec("from dovetail import CpuRef")
+
+
+def test_names_of_commands() -> None:
+    for name, wanted in (
+        ("explain", "net.placement.explain()"),
+        ("quantize", "dovetail quantize "),
+        ("diff", "`dovetail diff`"),
+    ):
+        with pytest.raises(AttributeError, match=rf"has no attribute '{name}': .*{re.escape(wanted)}"):
+            getattr(dovetail, name)
 
 
 FROM_IMPORTS = {
@@ -251,6 +275,78 @@ def test_runs_as_other_libraries_have_them(*, remembers: bool) -> None:
         run_async: Any = net.run_async
         with pytest.raises(TypeError, match=r"^run_async\(\) takes one .*; write await net\.run_async\(\{'x0': \.\.\.\}\)$"):
             asyncio.run(run_async(None, {"x0": x}, print))
+
+
+@pytest.mark.parametrize("remembers", [False, True])
+def test_arguments_of_runs_by_name(*, remembers: bool) -> None:
+    x = np.ones(2, np.float32)
+    with dovetail.load(small(remembers=remembers), backends="CpuRef") as net:
+
+        def awaited(*given: Any, **named: Any) -> Any:
+            return asyncio.run(net.run_async(*given, **named))
+
+        def submitted(*given: Any, **named: Any) -> Any:
+            return net.submit(*given, **named).result()
+
+        calls: dict[str, Any] = {"run": net.run, "submit": submitted, "run_async": awaited}
+        calls |= {} if remembers else {"bind": net.bind}  # which refuses always
+        for method, call in calls.items():
+            for given, named, wanted, hint in (
+                ((), {"x0": x}, "x0", "arrays go in as a dictionary: .*({'x0': array})"),
+                ((), {"outputs": None, "x0": x}, "x0", "arrays go in as a dictionary: .*({'x0': array})"),
+                (({"x0": x},), {"output_names": ["y"]}, "output_names", "name what is to be returned: outputs=[name]"),
+                ((), {"input_feed": {"x0": x}}, "input_feed", "arrays go first, by input name: net.run({name: array})"),
+                (({"x0": x},), {"outputz": ["y"]}, "outputz", "did you mean 'outputs'?"),
+            ):
+                with pytest.raises(OptionError, match=f"^.*{method} has no argument '{wanted}'") as caught:
+                    call(*given, **named)
+                assert caught.value.code is dovetail.ErrorCode.OPTION_UNKNOWN
+                assert caught.value.details["option"] == wanted
+                assert re.fullmatch(re.escape(hint).replace(r"\.\*", ".*"), str(caught.value.hint))
+            with pytest.raises(dovetail.InputError, match="input 'x0' is missing"):
+                call()
+        anything: Any = net
+        with pytest.raises(OptionError, match=r"a network has no argument 'x0'") as caught:
+            anything(x0=x)
+        assert caught.value.hint == "arrays by input name go to net.run({'x0': array}), one array to net(array)"
+        bound: Any = net.run  # a method that is kept, and one that is called with what is unpacked
+        assert (bound(feeds={"x0": x})["y"] >= 1).all()
+        with pytest.raises(OptionError, match="run has no argument 'x0'"):
+            bound(*(), x0=x)
+        with pytest.raises(OptionError, match="run has no argument 'x0'"):
+            inspect.getattr_static(type(net), "run")(net, x0=x)
+        with pytest.raises(TypeError):
+            vars(NetworkRunner)["run"](None, x0=x)
+
+
+def test_errors_inside_a_run_are_what_they_were() -> None:
+    """A `TypeError` of something that a run calls is not taken for one of its arguments."""
+
+    class Array:
+        def __dlpack__(self, **_: Any) -> Any:
+            raise TypeError("mine")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    with dovetail.load(small(), backends="CpuRef") as net:
+        seen = []
+        for named in ({}, {"timeout": 5.0}, {"outputs": ["y"]}):
+            with pytest.raises(Exception, match="mine") as caught:
+                net.run({"x0": Array()}, **named)
+            seen.append((type(caught.value), str(caught.value)))
+        assert len({*seen}) == 1
+        assert seen[0][0] is not OptionError
+
+
+def test_a_network_without_inputs_is_run_with_nothing() -> None:
+    network = Network("constant")
+    network.output(network.relu(network.constant(np.ones(3, np.float32))), "y")
+    with dovetail.load(network, backends="CpuRef") as net:
+        assert (net.run()["y"] == 1).all()
+        assert (net.submit().result()["y"] == 1).all()
+        with net.bind() as bound:
+            assert (bound.run()["y"] == 1).all()
 
 
 def test_calls_with_several_arrays() -> None:

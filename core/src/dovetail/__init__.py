@@ -148,11 +148,23 @@ if not TYPE_CHECKING:  # a visible __getattr__ would make every misspelt name ac
             if os.path.exists(os.path.join(__path__[0], name)):  # it is about to be imported
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=module)
             from .ground.close_names import no_name
-            from .ground.names_elsewhere import OF_PACKAGE
 
-            raise no_name(module, name, OF_PACKAGE)
+            raise no_name(module, name, _sentences(name))
         globals()[name] = value
         return value
+
+
+def _sentences(name: str) -> dict[str, str]:
+    """Return what is known of names that are not here; of backends that are installed, too."""
+    from .ground.names_elsewhere import OF_PACKAGE, of_backend
+
+    if name in OF_PACKAGE or not name[:1].isupper():  # as ids are written by habit: nobody is asked of others
+        return OF_PACKAGE
+    from .discovery.entry_points import offers
+    from .discovery.registry import GROUP
+
+    ids = {offer.name.lower(): offer.name for offer in offers(GROUP)}
+    return {**OF_PACKAGE, name: of_backend(ids[name.lower()])} if name.lower() in ids else OF_PACKAGE
 
 
 def __dir__() -> list[str]:

@@ -23,6 +23,20 @@ _PROFILE = "with net.profiling() as profile: net.run(...)"
 _THREADS = "give threads= to dovetail.load, or to dovetail.Runtime for many networks"
 _TYPES = "element types are members of dovetail.DType, or those of NumPy"
 
+_COMMANDS = (
+    "claims",
+    "completion",
+    "conform",
+    "diff",
+    "doctor",
+    "guarded",
+    "lock",
+    "new-backend",
+    "probe",
+    "quarantine",
+    "tune",
+)
+
 OF_PACKAGE = {
     **dict.fromkeys(("InferenceSession", "Interpreter", "Session", "CompiledModel", "create_session", "load_model"), _LOAD),
     **dict.fromkeys(("compile_model", "load_delegate", "load_file", "from_file", "open", "Model", "Predictor"), _LOAD),
@@ -40,8 +54,21 @@ OF_PACKAGE = {
     **dict.fromkeys(("Module", "Sequential", "Graph", "nn"), "a network is built by the methods of a dovetail.Network"),
     "compile": "dovetail.load(model) compiles what backends compile; dovetail.optimize(network) does so without loading",
     "save": "a dovetail.Network can be pickled",
+    "explain": "print(net.placement.explain()) says who runs each layer, and why, as `dovetail explain` does",
+    "benchmark": f"`dovetail benchmark model.onnx` measures a model; in a program {_PROFILE} does",
+    "quantize": "`dovetail quantize model.onnx --calibration samples.npz -o quantized.onnx` makes a model of integers",
+    **dict.fromkeys(
+        ("show", "summary", "info"), "print(dovetail.parse(path)) shows the layers of a model, as `dovetail show` does"
+    ),
+    **{name.replace("-", "_"): f"that is a command, `dovetail {name}`, for terminals" for name in _COMMANDS},
 }
-"""Names of the package `dovetail`."""
+"""Names of the package `dovetail`; commands are among them, which programs call otherwise."""
+
+
+def of_backend(id: str) -> str:
+    """Say what to do with a backend, whose id is no name of the package."""
+    return f"it is the id of a backend: dovetail.load(path, backends=[{id!r}])"
+
 
 OF_NETWORKS = {
     **dict.fromkeys(("predict", "infer", "forward", "execute", "evaluate", "invoke"), _CALL),
@@ -125,6 +152,22 @@ OF_LOAD = {
 }
 """Arguments by name of `load`, `optimize` and what they hand on."""
 
+
+_FEEDS = "arrays go first, by input name: net.run({name: array})"
+
+OF_RUN = {
+    **dict.fromkeys(("input_feed", "feed_dict", "input_dict", "input", "x", "data", "args", "kwargs", "request"), _FEEDS),
+    "inputs": _FEEDS,
+    **dict.fromkeys(
+        ("output_names", "output", "output_name", "fetches", "fetch_list"), "name what is to be returned: outputs=[name]"
+    ),
+    **dict.fromkeys(
+        ("run_options", "options", "backends", "threads"), "a run has timeout= alone; the rest is for dovetail.load"
+    ),
+    "batch_size": "a run takes its sizes from the arrays that it is given",
+    "share_inputs": "arrays that are C-contiguous and of the right dtype are read in place",
+}
+"""Arguments by name of a run."""
 
 OF_PARSERS = {
     **{name: sentence for name, sentence in OF_PACKAGE.items() if sentence in (_LOAD, _READ)},

@@ -24,7 +24,7 @@ class NetworkRunner:
     _name: str
     def run(
         self,
-        feeds: Mapping[str, Any],
+        feeds: Mapping[str, Any] = ...,
         *,
         timeout: float | None = None,
         outputs: Sequence[str] | None = None,

@@ -98,11 +98,11 @@ cdef class NetworkRunner:
     def __dealloc__(self):
         PyMem_RawFree(self._callers)
 
-    def run(self, feeds, *more, timeout=None, outputs=None, state=None):
+    def run(self, feeds={}, *more, timeout=None, outputs=None, state=None):
         """Run the network once.
 
         Args:
-            feeds: Array by input name. C-contiguous arrays of the right dtype are read in place;
+            feeds: Array by input name; none for a network without inputs. C-contiguous arrays of the right dtype are read in place;
                 others of the right dtype are copied first. Anything with `__dlpack__` in host
                 memory will do.
             timeout: Seconds; the run ends within 200 ms after.
@@ -119,6 +119,7 @@ cdef class NetworkRunner:
             RunTimeoutError: The deadline passed.
             RunError: A step failed, or the network was unloaded.
             DovetailError: The network with these outputs cannot be made; see `with_outputs`.
+            OptionError: There is no such argument by name.
             TypeError: There is more than one argument by position, as other libraries have it.
         """
         if more:
@@ -139,9 +140,11 @@ cdef class NetworkRunner:
                 self._raise_typed(sys.exc_info()[1])
         return results
 
-    def __call__(self, x, *more, timeout=None, outputs=None):
+    def __call__(self, x=None, *more, timeout=None, outputs=None, **unknown):
         """Run a network of one input; returns the output, or a dictionary if there are several."""
         inputs = self.inputs
+        if unknown:
+            raise run_errors.no_argument("__call__", unknown, inputs)
         if more:
             raise run_errors.called_with_several(self._name, inputs, 1 + len(more))
         if len(inputs) != 1:
@@ -525,6 +528,51 @@ cdef class NetworkRunner:
             raise run_errors.no_dictionary(feeds, method, kind) from None
 
 
+cdef extern from *:
+    """
+    static vectorcallfunc dvt_compiled_run;
+    static PyObject *(*dvt_explain)(PyObject *, PyObject *);
+
+    static PyObject *dvt_raise_again(void) { return NULL; }
+
+    static PyObject *dvt_run_or_explain(PyObject *run, PyObject *const *given, size_t count, PyObject *names)
+    {
+        PyObject *result = dvt_compiled_run(run, given, count, names);
+        if (result == NULL && names != NULL && PyVectorcall_NARGS(count) > 0 && PyErr_ExceptionMatches(PyExc_TypeError))
+            return dvt_explain(given[0], names);
+        return result;
+    }
+
+    static void dvt_answer_names(PyObject *run, PyObject *(*explain)(PyObject *, PyObject *))
+    {
+        vectorcallfunc *called = (vectorcallfunc *)((char *)run + Py_TYPE(run)->tp_vectorcall_offset);
+        dvt_compiled_run = *called;
+        dvt_explain = explain;
+        *called = dvt_run_or_explain;
+    }
+    """
+    object dvt_raise_again()
+    void dvt_answer_names(object run, object (*explain)(object, object))
+
+
+cdef object explained(object network, object names):
+    """Answer arguments by name that `NetworkRunner.run` does not have.
+
+    The error that is set is Python's own, or of something that was called, which it stays then. A
+    `**named` of `run` would do the same, and make each run build a dictionary.
+    """
+    try:
+        return dvt_raise_again()
+    except TypeError:
+        unknown = [name for name in names if name not in ("feeds", "timeout", "outputs", "state")]
+        if not unknown or not isinstance(network, NetworkRunner):
+            raise
+    raise run_errors.no_argument("run", unknown, network.inputs)
+
+
+dvt_answer_names(NetworkRunner.__dict__["run"], explained)
+
+
 @cython.no_gc_clear
 cdef class Binding:
     """A run with fixed arrays: nothing is allocated or checked again; made by `LoadedNetwork.bind`.
@@ -644,6 +692,12 @@ cdef class Binding:
                     self.plan.unbind(self.context)
                 finally:
                     self.owner = 0
+
+    def __repr__(self):
+        from .network_text import tensors_text  # not by every process
+
+        plan = "" if self.closed else f": {tensors_text(self.plan.inputs.specs)} -> {tensors_text(self.plan.outputs.specs)}"
+        return f"<Binding of {self.network._name!r}{', closed' if self.closed else plan}>"
 
     def __enter__(self):
         return self

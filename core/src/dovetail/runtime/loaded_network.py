@@ -36,6 +36,7 @@ from .workload import inside_python_workload
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from typing import Never
 
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
     from ..optimizer.placement import Placement
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from .profile import Profile
 
 _log = Log("dovetail")
+
+NO_FEEDS: Mapping[str, Any] = {}
+"""What a network without inputs is run with, and what any is where arrays were given otherwise."""
 
 
 class LoadedNetwork(FixedToProcess, NetworkRunner):
@@ -220,25 +224,29 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
 
     def submit(
         self,
-        feeds: Mapping[str, Any],
+        feeds: Mapping[str, Any] = NO_FEEDS,
         *_more: Any,
         timeout: float | None = None,
         outputs: Sequence[str] | None = None,
         state: NetworkState | None = None,
+        **_unknown: Never,
     ) -> Future[dict[str, Array]]:
         """Run on a thread of the runtime; returns a future of what `run` returns."""
         if _more:
             raise run_errors.called_as_elsewhere(feeds, _more, "submit")
+        if _unknown:
+            raise run_errors.no_argument("submit", _unknown, self.inputs)
         self._check_open()
         return self._resources.submitting.submit(self.run, feeds, timeout=timeout, outputs=outputs, state=state)
 
     async def run_async(
         self,
-        feeds: Mapping[str, Any],
+        feeds: Mapping[str, Any] = NO_FEEDS,
         *_more: Any,
         timeout: float | None = None,
         outputs: Sequence[str] | None = None,
         state: NetworkState | None = None,
+        **_unknown: Never,
     ) -> dict[str, Array]:
         """Run on a thread of the runtime, and let the event loop do other things meanwhile.
 
@@ -256,6 +264,8 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
 
         if _more:
             raise run_errors.called_as_elsewhere(feeds, _more, "run_async")
+        if _unknown:
+            raise run_errors.no_argument("run_async", _unknown, self.inputs)
         hand_over = partial(self._hand_over, feeds, timeout, outputs, state)
         return await run_beside_loop(self, feeds, timeout, hand_over, is_plain=outputs is None and state is None)
 
@@ -344,7 +354,9 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         return found
 
     @run_errors.typed_lack_of_memory
-    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
+    def bind(
+        self, inputs: Mapping[str, Any] = NO_FEEDS, outputs: Mapping[str, Any] | None = None, **_unknown: Never
+    ) -> Binding:
         """Fix the arrays of a run; `binding.run()` uses them in place, without checks or copies.
 
         Where values of inputs decide what is computed (shapes, positions, conditions), a run of the
@@ -361,6 +373,8 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
                 overlap (`BINDING_INVALID`).
             RunError: The network was unloaded.
         """
+        if _unknown:
+            raise run_errors.no_argument("bind", _unknown, self.inputs)
         return self._call(self._bind, inputs, outputs)
 
     def _bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None) -> Binding:

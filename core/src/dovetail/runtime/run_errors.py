@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -153,6 +153,37 @@ def called_as_elsewhere(first: Any, more: tuple[Any, ...], method: str = "run") 
         f"{method}() takes one argument by position, arrays by input name, but {1 + len(more)} were given; "
         f"write {'await ' if method == 'run_async' else ''}net.{method}{hint}"
     )
+
+
+def no_argument(method: str, names: Iterable[str], inputs: Iterable[Any]) -> OptionError:
+    """Return the error for arguments by name that a method of a network does not have.
+
+    Args:
+        method: Its name.
+        names: The arguments.
+        inputs: The inputs of the network, for which others take them.
+    """
+    from ..ground.close_names import suggestion
+    from ..ground.names_elsewhere import OF_RUN
+
+    unknown = list(names)
+    call = {"__call__": "net", "run_async": "await net.run_async"}.get(method, f"net.{method}")
+    fed = [spec.name for spec in inputs if spec.name in unknown]
+    first, known = (fed or unknown)[0], _ARGUMENTS.get(method, ("feeds", "timeout", "outputs", "state"))
+    if fed and method == "__call__":
+        hint = (
+            f"arrays by input name go to net.run({{{', '.join(f'{name!r}: array' for name in fed)}}}), one array to net(array)"
+        )
+    elif fed:
+        hint = f"arrays go in as a dictionary: {call}({{{', '.join(f'{name!r}: array' for name in fed)}}})"
+    else:
+        hint = OF_RUN.get(first) or suggestion(first, known)
+    what = method if method != "__call__" else "a network"
+    return OptionError(f"{what} has no argument {first!r}", code=ErrorCode.OPTION_UNKNOWN, hint=hint, option=first)
+
+
+_ARGUMENTS = {"bind": ("inputs", "outputs"), "__call__": ("x", "timeout", "outputs")}
+"""What methods have; `run` and its kin are not here."""
 
 
 def called_with_several(name: str, inputs: Any, count: int) -> TypeError:

@@ -10,10 +10,12 @@ from ..graph.descriptor import Array
 from ..ground.errors import ErrorCode, GraphError, InputError
 from . import run_errors
 from .callers_arrays import check_names
-from .loaded_network import LoadedNetwork
+from .loaded_network import NO_FEEDS, LoadedNetwork
 from .network_state import NetworkState, check_fits
 
 if TYPE_CHECKING:
+    from typing import Never
+
     from ..graph.state import State
     from ..optimizer.optimized import TensorSpec
     from .executor import Binding
@@ -77,11 +79,12 @@ class StatefulNetwork(LoadedNetwork):
 
     def run(
         self,
-        feeds: Mapping[str, Any],
+        feeds: Mapping[str, Any] = NO_FEEDS,
         *_more: Any,
         timeout: float | None = None,
         outputs: Sequence[str] | None = None,
         state: NetworkState | None = None,
+        **_unknown: Never,
     ) -> dict[str, Array]:
         """Run the network once, and remember what it says is to be remembered.
 
@@ -104,6 +107,8 @@ class StatefulNetwork(LoadedNetwork):
         """
         if _more:
             raise run_errors.called_as_elsewhere(feeds, _more)
+        if _unknown:
+            raise run_errors.no_argument("run", _unknown, self.inputs)
         stream = self._state
         if state is not None:
             check_fits(state, stream)
@@ -117,7 +122,9 @@ class StatefulNetwork(LoadedNetwork):
             stream._values = {one.name: results.pop(one.output) for one in self._states.values()}
         return results
 
-    def bind(self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Binding:
+    def bind(
+        self, inputs: Mapping[str, Any] = NO_FEEDS, outputs: Mapping[str, Any] | None = None, **_unknown: Never
+    ) -> Binding:
         """Refuse: a binding has fixed arrays, and a state is another array after each run.
 
         Raises:
