@@ -103,6 +103,30 @@ def test_help_is_there_whatever_the_file_says(configured: Callable[..., Result])
     assert configured("[command_line]\nnonsense = 1", "--help").exit_code == 0
 
 
+def test_doctor_tells_of_right_defaults_only(configured: Callable[..., Result]) -> None:
+    text = (
+        '[command_line]\nthread = 3\nthreads = "many"\nbackends = "CpuRef"\n'
+        '[command_line.run]\ntopp = 3\ntop = "many"\nseed = 4\n[command_line.show]\nlevel = 3\n[command_line.rum]\ntop = 2\n'
+    )
+    result = configured(text, "doctor", "--no-probe", "CpuRef")
+    assert result.exit_code == 1, result.output
+    for wrong in (
+        "'thread' is no option",
+        "threads is 'many'",
+        "no option 'topp'",
+        "top is 'many'",
+        "no option 'level'",
+        "'rum'",
+    ):
+        assert wrong in result.stdout
+    assert "options have defaults in config.toml: backends, run (seed)\n" in result.stdout
+    report = json.loads(configured(text, "doctor", "--no-probe", "CpuRef", "--json").stdout)
+    assert report["defaults"] == {"backends": "CpuRef", "run": {"seed": 4}}
+    for text in ("[command_line]\nthread = 3\n", "command_line = 3\n"):
+        result = configured(text, "doctor", "--no-probe", "CpuRef")
+        assert (result.exit_code, "have defaults" in result.stdout) == (1, False)
+
+
 def test_doctor_tells_of_defaults(configured: Callable[..., Result]) -> None:
     result = configured("[command_line]\nlimit = 'layers=100'", "doctor", "CpuRef", "--no-probe")
     assert "options have defaults in config.toml: limit" in result.stdout, result.output

@@ -52,6 +52,33 @@ def problems(group: click.Group, context: click.Context) -> list[str]:
     return [*dict.fromkeys(found)]
 
 
+def right_ones(group: click.Group, context: click.Context) -> dict[str, Any]:
+    """Return what is right in the table, by option, and by option below each command.
+
+    Args:
+        group: All commands, which are imported.
+        context: Of the group.
+    """
+    try:
+        read = table()
+    except click.UsageError:
+        return {}
+    commands = {name: group.get_command(context, name) for name in group.list_commands(context)}
+
+    def is_right(entry: Mapping[str, Any]) -> bool:
+        given = [_given(entry, name, one.params) for name, one in commands.items() if one is not None]
+        return not any(isinstance(value, click.UsageError) for values in given for value in values.values())
+
+    found: dict[str, Any] = {}
+    for name, value in read.items():
+        if isinstance(value, dict) and name in commands:
+            own = {option: one for option, one in value.items() if is_right({name: {option: one}})}
+            found |= {name: own} if own else {}
+        elif name in COMMON and not isinstance(value, dict) and is_right({name: value}):
+            found[name] = value
+    return found
+
+
 def defaults(group: click.Group, context: click.Context, command: str) -> dict[str, Any]:
     """Return the defaults of a command's options, by name of the parameter.
 

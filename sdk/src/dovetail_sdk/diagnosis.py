@@ -11,16 +11,13 @@ import os
 import platform
 import sys
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from dovetail.ground.settings import configuration_path
 
 from .commands.backends import as_dict
-from .configuration import table
 
 if TYPE_CHECKING:
     from dovetail.discovery.registry import BackendRow
@@ -39,13 +36,16 @@ class _Collector(logging.Handler):
         self.lines.append(record.getMessage())
 
 
-def diagnose(ids: Sequence[str], paths: Sequence[str], problems: Sequence[str], *, probing: bool) -> dict[str, Any]:
+def diagnose(
+    ids: Sequence[str], paths: Sequence[str], problems: Sequence[str], defaults: Mapping[str, Any], *, probing: bool
+) -> dict[str, Any]:
     """Tell how far backends, by default all, get in the load pipeline, without loading any.
 
     Args:
         ids: Of the backends.
         paths: Further folders that are searched for them.
         problems: What is wrong in the user's configuration.
+        defaults: Options that have a default there, and a right one.
         probing: Whether they are tried in a child process.
     """
     from dovetail import BackendError, backends
@@ -90,7 +90,7 @@ def diagnose(ids: Sequence[str], paths: Sequence[str], problems: Sequence[str], 
         "cache": registry.verdicts.describe(),
         "warnings": [line for line in dict.fromkeys(collector.lines) if _is_news(line, problems)],
         "configuration": {"path": configuration_path(), "problems": list(problems)},
-        "defaults": _defaults(),
+        "defaults": dict(defaults),
         "system": system(),
     }
 
@@ -98,13 +98,6 @@ def diagnose(ids: Sequence[str], paths: Sequence[str], problems: Sequence[str], 
 def _is_news(line: str, problems: Sequence[str]) -> bool:
     """Say whether a warning is told nowhere else; folders that are not searched are rows."""
     return " is not searched: " not in line and line not in problems
-
-
-def _defaults() -> dict[str, Any]:
-    try:
-        return dict(table())
-    except click.UsageError:  # it is among the problems
-        return {}
 
 
 def system() -> dict[str, Any]:

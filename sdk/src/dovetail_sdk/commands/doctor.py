@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
     from ..rendering import working
 
     with working("looking at the backends"):
-        report = diagnose(ids, paths, _problems(), probing=probing() and not no_probe)
+        problems, defaults = _configured()
+        report = diagnose(ids, paths, problems, defaults, probing=probing() and not no_probe)
     if bundle is not None:
         write_bundle(report, bundle)
         click.echo(f"written: {bundle}", err=True)
@@ -49,12 +51,18 @@ def command(ids: tuple[str, ...], as_json: bool, bundle: Path | None, no_probe: 
         raise click.exceptions.Exit(1)
 
 
-def _problems() -> list[str]:
-    """Say what is wrong in the configuration."""
-    from ..configuration import problems
+def _configured() -> tuple[list[str], dict[str, Any]]:
+    """Say what is wrong in the configuration, and which options have defaults there."""
+    from ..configuration import problems, right_ones
 
     context = click.get_current_context().find_root()
-    return problems(context.command, context) if isinstance(context.command, click.Group) else []
+    group = context.command
+    return (problems(group, context), right_ones(group, context)) if isinstance(group, click.Group) else ([], {})
+
+
+def _named(defaults: Mapping[str, Any]) -> str:
+    """Name options that have defaults; those of one command behind it."""
+    return ", ".join(f"{name} ({', '.join(one)})" if isinstance(one, dict) else name for name, one in defaults.items())
 
 
 def _print(report: dict[str, Any]) -> None:
@@ -79,7 +87,7 @@ def _print(report: dict[str, Any]) -> None:
         f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}"
     )
     if report["defaults"]:
-        click.echo(f"options have defaults in config.toml: {', '.join(report['defaults'])}")
+        click.echo(f"options have defaults in config.toml: {_named(report['defaults'])}")
     ready = sum(row["ready"] for row in report["rows"])
     click.echo(f"{len(report['rows'])} found, {ready} ready, {len(report['rows']) - ready} refused")
 
