@@ -100,6 +100,25 @@ def test_a_name_that_would_not_do_is_refused(distribution: str, complaint: str) 
     assert "initech" in (raised.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "proposed"),
+    [
+        ("Initech Foo", "dovetail-initech-foo"),
+        ("Dovetail/Initech", "dovetail-initech"),
+        ("-x-", "dovetail-x"),
+        ("ÄÖ", "dovetail-ao"),
+        ("猫", "dovetail-initech"),
+        ("3 com", "dovetail-initech"),
+    ],
+)
+def test_a_name_that_would_do_is_proposed(dovetail: Invoke, name: str, proposed: str) -> None:
+    result = dovetail("new-backend", "--", name)
+    assert result.exit_code == 1
+    assert f"{name!r} is not the name of a distribution" in result.stderr
+    assert f"such as '{proposed}'" in result.stderr
+    assert check_names(proposed, "CpuInitech").distribution == proposed
+
+
 @pytest.mark.parametrize("backend_id", ["CpuRef", "cpuref"])
 def test_an_id_that_is_installed_is_refused(backend_id: str) -> None:
     with pytest.raises(OptionError, match=rf"'{backend_id}' is taken: CpuRef is installed \(dovetail-reference"):

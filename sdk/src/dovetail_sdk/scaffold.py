@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
+from unicodedata import normalize
 
 from dovetail import BackendId, ErrorCode, OptionError
 from dovetail.discovery.registry import default_registry
@@ -147,13 +148,13 @@ def check_names(distribution: str, backend_id: str) -> Names:
             id is that of an installed backend.
         BackendError: `BACKEND_ID_INVALID`.
     """
-    names = Names(distribution, BackendId(backend_id))
-    package = names.package
     if not _NAME.fullmatch(distribution):
         raise _refused(
             f"{distribution!r} is not the name of a distribution",
-            f"letters and digits, with '-' in between, such as '{_PREFIX}initech' (PEP 508)",
+            f"it has letters and digits of ASCII, with '-' in between (PEP 508), such as {_like(distribution)!r}",
         )
+    names = Names(distribution, BackendId(backend_id))
+    package = names.package
     example = f"'{_PREFIX}initech'"
     if not package.isidentifier() or keyword.iskeyword(package) or not names.words[0][0].isalpha():
         raise _refused(f"{distribution!r} cannot be imported as {package!r}", f"begin with a letter, such as {example}")
@@ -167,6 +168,13 @@ def check_names(distribution: str, backend_id: str) -> Names:
                 "two backends of one id hide each other; choose another by --id, or uninstall that one",
             )
     return names
+
+
+def _like(distribution: str) -> str:
+    """Return a name that a distribution may have and that is made of the words of another."""
+    plain = normalize("NFKD", distribution).encode("ascii", "ignore").decode().lower()
+    words = re.findall(r"[a-z0-9]+", plain.removeprefix("dovetail"))
+    return _PREFIX + ("-".join(words) if words and words[0][0].isalpha() else "initech")
 
 
 def _is_taken(package: str, distribution: str) -> bool:
