@@ -345,6 +345,8 @@ def test_a_used_up_budget_is_incomplete(dovetail: Invoke, on_path: None) -> None
     ("arguments", "word"),
     [
         (("Nope", "--level", "0"), "is not installed"),
+        (("CpuReff:1", "--level", "0"), "did you mean CpuRef?"),
+        (("Cpu-Ref", "--level", "0"), "an id is a letter followed by"),
         (("CpuRef", "--budget", "soon"), "is not a time"),
         (("CpuRef", "--report", "out.pdf"), "the suffix must be"),
         (("CpuRef", "--report", "/nowhere/out.html"), "no folder"),
@@ -358,6 +360,18 @@ def test_conform_says_what_is_wrong_with_the_command(dovetail: Invoke, arguments
     result = dovetail("conform", *arguments)
     assert result.exit_code != 0
     assert word in result.output
+
+
+def test_checks_of_a_backend_that_is_not_there_are_not_listed(dovetail: Invoke) -> None:
+    result = dovetail("conform", "CpuReff")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "error [BACKEND_UNAVAILABLE] backend CpuReff is not installed" in result.stderr
+    result = dovetail("conform", "no_such_module:Backend", "--level", "0")
+    assert result.exit_code == 1
+    assert "No module named 'no_such_module'" in result.stdout
+    assert "identity." not in result.stdout
+    assert f"{len(checks_up_to(0))} more checks were not run: the backend could not be loaded" in result.stdout
+    assert "does not conform" in result.stdout
 
 
 def test_times_and_options_are_read() -> None:

@@ -122,6 +122,7 @@ def command(
     from ..conformance.results import Verdict
     from ..conformance.supervisor import Orders, Supervisor
 
+    _check_there(backend)
     checks = checks_up_to(level, only)
     if not checks:
         raise click.UsageError(f"no check up to level {level} matches {' or '.join(only)}")
@@ -150,6 +151,22 @@ def command(
             click.echo(f"report written to {path}")
     if report.verdict is not Verdict.CONFORMS:
         raise click.exceptions.Exit(1)
+
+
+def _check_there(target: str) -> None:
+    """Refuse the id of a backend that is not there, before a report says so of each check.
+
+    Raises:
+        BackendError: There is none.
+    """
+    from dovetail.discovery.registry import default_registry
+
+    from ..conformance.subject import parted
+
+    id, _ = parted(target)
+    registry = default_registry()
+    if ":" not in id and all(row.id != id for row in registry.rows()):
+        registry.get(id)
 
 
 class _Progress:
@@ -198,6 +215,7 @@ def show_report(report: Report) -> None:
     if report.problems or report.deviations:
         click.echo()
     applicable = [result for result in report.results if result.status is not Status.NOT_APPLICABLE]
+    left = applicable[1:] if all(result.status is Status.NOT_RUN for result in applicable[1:]) else []
     rows = [
         (
             str(int(result.check.level)),
@@ -207,8 +225,11 @@ def show_report(report: Report) -> None:
             result.text.partition("\n")[0],
         )
         for result in applicable
+        if result not in left
     ]
     show(table(("level", "check", "result", "seconds", ""), rows, right=("level", "seconds"), long=("check",)))
+    if left:
+        click.echo(f"{len(left)} more check{'s were' if len(left) > 1 else ' was'} not run: {left[0].text}\n")
     hidden = len(report.results) - len(applicable)
     if hidden:
         click.echo(f"{hidden} check{'s do' if hidden > 1 else ' does'} not apply to this backend; a report lists them\n")
