@@ -117,6 +117,8 @@ def test_name_may_hold_an_equals_sign(npy: Path) -> None:
         (["a=random"], "1 input is not given: 'b' int64[2]"),
         (["absent.npy"], "'absent.npy' does not exist"),
         (["a=absent.npy"], "'absent.npy' does not exist"),
+        (["-"], "standard input is not read: write it to a file"),
+        (["a=-"], "standard input is not read: write it to a file"),
         (["c=random"], "there is no input 'c'; the inputs are 'a', 'b'"),
         (["a=random", "a=random"], "input 'a' is given twice"),
         (["a=/dev/null"], "'/dev/null' is a device or a pipe; inputs are read from files"),

@@ -22,6 +22,7 @@ from rich.cells import cell_len
 
 from dovetail import DType, Network
 from dovetail_onnx import export_network
+from dovetail_sdk import rendering
 from dovetail_sdk.answers import Answer, Answers
 from dovetail_sdk.feeding import InputSpec
 from dovetail_sdk.file_lines import Lines
@@ -417,6 +418,18 @@ def test_lines_have_room() -> None:
     assert lines.heading.index("class") == line.index("a label")
     (failure,) = lines.of(Outcome(files[1], error="a reason " * 20))
     assert failure.count("a reason") == 20, "what went wrong is told in full"
+
+
+def test_a_failure_is_broken_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendering.sys, "stdout", type("Terminal", (), {"isatty": lambda self: True})())
+    monkeypatch.setattr(rendering, "room", lambda: 60)
+    files = [Path("a") / name for name in ("1.jpg", "a_second_one.jpg")]
+    lines = Lines(files, "", 60).of(Outcome(files[0], error="a reason " * 20))
+    assert lines[0].startswith("1.jpg             failed: a reason")
+    assert all(line.startswith((f"{' ' * 18}a", f"{' ' * 18}reason")) for line in lines[1:])
+    assert 3 < len(lines) < 8
+    assert max(map(len, lines)) <= 60
+    assert " ".join(" ".join(lines).split()).count("a reason") == 20
 
 
 def test_lines_of_wide_names_are_aligned() -> None:

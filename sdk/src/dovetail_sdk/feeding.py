@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 RANDOM = "random"
+STANDARD_INPUT = "-"
+NOT_READ = "standard input is not read: write it to a file whose suffix says what it is (.npy, .npz, .wav, .png), and name that"
 POSITIONAL_INPUTS = ("in", "input")
 """What arrays of a .npz are called that go by the position of an input: in_0, in_1."""
 
@@ -156,6 +158,8 @@ def split_source(text: str, by_name: Mapping[str, InputSpec]) -> tuple[str | Non
     """
     if text == RANDOM or os.path.lexists(text):
         return None, text
+    if text == STANDARD_INPUT:
+        raise click.UsageError(NOT_READ)
     # The longest name first: a name may itself hold an equals sign.
     for name in sorted(by_name, key=len, reverse=True):
         if text.startswith(f"{name}="):
@@ -230,6 +234,8 @@ def _read(spec: InputSpec, source: str, settings: PictureSettings, rate: int | N
     if source == RANDOM:
         return None, RANDOM
     path = Path(source)
+    if source == STANDARD_INPUT and not path.exists():
+        raise click.UsageError(NOT_READ)
     suffix = path.suffix.lower()
     if path.is_symlink() and not path.exists():
         raise UnreadableFile(path, f"{path} is a link to {str(path.readlink())!r}, which does not exist")

@@ -35,11 +35,11 @@ class Lines:
 
     def of(self, outcome: Outcome) -> list[str]:
         """Return the line of a file; several if several classes or outputs are to be shown."""
-        from .rendering import shortened
+        from .rendering import broken, shortened
 
         name = padded(shortened(self._names[outcome.path], self._wide), self._wide)
         if outcome.error:
-            return [f"{name}  failed: {outcome.error}"]
+            return broken(f"{name}  failed: {outcome.error}", self._wide + 2)
         if outcome.detections is not None:
             found = ", ".join(f"{one.label} {one.score:.2f}" for one in outcome.detections) or "nothing"
             lines = [self._cut(f"{name}  {found}")]

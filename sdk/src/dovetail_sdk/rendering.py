@@ -76,13 +76,22 @@ def say(text: str, indent: int = 2) -> None:
         text: It, without styles.
         indent: Blanks before further lines.
     """
+    for line in text.split("\n"):
+        click.echo("\n".join(broken(line, indent)))
+
+
+def broken(line: str, indent: int = 2) -> list[str]:
+    """Break a line between words where standard output is a terminal that is too narrow for it.
+
+    Args:
+        line: It, without styles.
+        indent: Blanks before further lines.
+    """
     if not sys.stdout.isatty():
-        click.echo(text)
-        return
+        return [line]
     from dovetail.ground.text_tables import wrapped
 
-    for line in text.split("\n"):
-        click.echo("\n".join(wrapped(line, room(), indent)))
+    return wrapped(line, room(), indent)
 
 
 def room() -> int:
