@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+import dovetail
 from dovetail import DType, Network, Quantization
 from dovetail.layers import Softmax
 from dovetail.optimizer import TensorSpec
-from dovetail_sdk.answers import MAX_ROWS, Answers, answers_table, class_count, kinds_of_scores
+from dovetail_sdk.answers import MAX_ROWS, Answers, Scores, answers_table, class_count, kinds_of_scores
 
 
 def spec_of(array: np.ndarray, dtype: DType | None = None, quantization: Quantization | None = None) -> TensorSpec:
@@ -35,7 +36,11 @@ def cells(answers: Answers) -> list[list[str]]:
         ((1, 1), None),
         ((5,), None),
         ((0, 5), None),
+        ((3, 1, 7, 1), None),
         ((1, 3, 4), None),
+        ((2, 1, 128), None),
+        ((1, 10, 1), None),
+        ((1, 1, 1, 1, 10), None),
         ((1, 0), None),
         ((), None),
     ],
@@ -59,6 +64,44 @@ def test_kinds_of_scores_by_the_layers_before() -> None:
     for name, (slot, _) in expected.items():
         net.output(slot, name)
     assert kinds_of_scores(net) == {name: kind for name, (_, kind) in expected.items()}
+
+
+def test_what_may_be_fed_to_the_next_run_is_no_score() -> None:
+    """An output of the shape and type of an input: a state, or an input without its noise."""
+    net = Network()
+    x, state, sequence = net.input("x", (1, 6)), net.input("state", ("N", 9)), net.input("sequence", (1, 1, 8))
+    outputs = {
+        "logits": net.fully_connected(x, np.ones((3, 6), np.float32)),
+        "clean": net.relu(x),
+        "probabilities": net.softmax(x),
+        "next": net.tanh(state),
+        "gates": net.sigmoid(net.concat([state, state], axis=1)),
+        "hidden": net.relu(net.fully_connected(net.reshape(sequence, (1, 8)), np.ones((7, 8), np.float32))),
+        "encoded": net.relu(sequence),
+    }
+    outputs["hidden"] = net.reshape(outputs["hidden"], (1, 1, 7))
+    for name, slot in outputs.items():
+        net.output(slot, name)
+    feeds = {"x": np.ones((1, 6), np.float32), "state": np.ones((2, 9), np.float32), "sequence": np.ones((1, 1, 8), np.float32)}
+
+    def named(found: list[Answers]) -> list[str]:
+        return [one.output for one in found]
+
+    with dovetail.load(net, backends="CpuRef") as loaded:
+        results = loaded.run(feeds)
+        scores = Scores(net, loaded)
+        assert named(scores.best(results, feeds, {}, 2)) == ["logits", "probabilities", "gates"]
+        assert named(scores.best(results, feeds, {"clean": list("abcdef")}, 2)) == ["logits", "clean", "probabilities", "gates"]
+        assert scores.best(results, feeds, {}, 0) == []
+        without = Scores(net, loaded, ["logits"])
+        assert named(without.best(results, feeds, {"logits": list("abc")}, 2)) == ["probabilities", "gates"]
+        assert (scores.kind_of_first(), without.kind_of_first()) == ("logit", "probability")
+    states = Network()
+    states.output(states.tanh(states.input("state", ("N", 9))), "next")
+    with dovetail.load(states, backends="CpuRef") as loaded:
+        assert Scores(states, loaded).kind_of_first() == ""
+        results = loaded.run({"state": np.ones((3, 9), np.float32)})
+        assert Scores(states, loaded).best(results, {"state": np.ones((3, 9), np.float32)}, {}, 5) == []
 
 
 def test_quantized_scores_are_real_numbers() -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import Result
 from PIL import Image
@@ -110,6 +111,43 @@ def test_one_array_file_does_not_hold_two_outputs(dovetail: Invoke, adder: Path,
     result = dovetail("run", adder, "-b", "CpuRef", "-i", "random", "-o", tmp_path / "out.npy")
     assert result.exit_code == 2
     assert "write them to a .npz" in result.stderr
+
+
+@pytest.fixture
+def reshaper(tmp_path: Path) -> Path:
+    """A network whose outputs have the shape that the value of an input says."""
+    path = tmp_path / "reshaper.onnx"
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[6] x, int64[2] sizes) => (float[A, B] y, float[A, B] z) {
+        y = Reshape(x, sizes)
+        z = Neg(y)
+    }"""
+    onnx.save(onnx.parser.parse_model(text), path)
+    np.savez(tmp_path / "feeds.npz", x=np.arange(6, dtype=np.float32), sizes=np.array([2, 3]))
+    return path
+
+
+def test_outputs_that_a_run_decides(dovetail: Invoke, reshaper: Path, tmp_path: Path) -> None:
+    given = ["run", reshaper, "-b", "CpuRef", "-i", tmp_path / "feeds.npz"]
+    written = tmp_path / "out.npz"
+    result = dovetail(*given, "-o", written)
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(np.load(written)["z"], -np.arange(6, dtype=np.float32).reshape(2, 3))
+    result = dovetail(*given, "--expect", written, "--tolerance", "0")
+    assert result.exit_code == 0, result.output
+    assert "all outputs are as in" in result.stdout
+    wrong = np.load(written)["y"]
+    np.savez(tmp_path / "wrong.npz", y=wrong, z=wrong)
+    assert dovetail(*given, "--expect", tmp_path / "wrong.npz").exit_code == 1
+    result = dovetail(*given, "-o", tmp_path / "out.npy")
+    assert result.exit_code == 2
+    assert "the network has 2 outputs; write them to a .npz" in result.stderr
+    many = tmp_path / "many"
+    many.mkdir()
+    for name, sizes in (("a", [2, 3]), ("b", [3, 2])):
+        np.savez(many / f"{name}.npz", x=np.arange(6, dtype=np.float32), sizes=np.array(sizes))
+    result = dovetail("run", reshaper, "-b", "CpuRef", "-i", many)
+    assert result.exit_code == 0, result.output
+    assert "2 of 2 files" in result.stdout
 
 
 def test_missing_input(dovetail: Invoke, adder: Path) -> None:

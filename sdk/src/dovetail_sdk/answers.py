@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from dovetail import ErrorCode, RunError
 
 from .differences import real_values
 from .statistics import as_real, summary_of, top_classes
@@ -28,11 +30,12 @@ PROBABILITY, LOGIT, LOG_PROBABILITY, VALUE = "probability", "logit", "log probab
 def class_count(shape: Sequence[int]) -> int | None:
     """Return how many classes a shape has that looks like one row of scores per picture.
 
-    These are [N, 10] and [N, 10, 1, 1]; None for others.
+    These are [N, 10], [N, 10, 1, 1] and [N, 1, 1, 10]; None for others, such as the [1, 1, 10] of a
+    sequence.
     """
-    if len(shape) < 2 or shape[0] < 1:
+    if len(shape) not in (2, 4) or shape[0] < 1:
         return None
-    count = max(shape[1:])
+    count = max(shape[1], shape[-1])
     return count if math.prod(shape[1:]) == count >= 2 else None
 
 
@@ -137,20 +140,80 @@ class Answers:
         return {"name": self.output, "scores": self.kind, "classes": rows}
 
 
-def answers_of(
-    loaded: LoadedNetwork,
-    results: Mapping[str, npt.NDArray[Any]],
-    kinds: Mapping[str, str],
-    labels: Mapping[str, Sequence[str]],
-    top: int,
-    without: Sequence[str] = (),
-) -> list[Answers]:
-    """Find the best classes of all outputs that have classes, but those `without`."""
-    return [
-        Answers.of(spec, results[spec.name], kinds.get(spec.name, LOGIT), labels.get(spec.name, ()), top)
-        for spec in loaded.outputs
-        if top and spec.name not in without and class_count(results[spec.name].shape) is not None
-    ]
+class Scores:
+    """The outputs of a network that are scores of classes.
+
+    Where an output is as an input is, in shape and type, it may be what the next run is to be fed
+    with, or the input without its noise. Its numbers are no scores then, unless they are
+    probabilities or their classes have names.
+
+    Args:
+        network: The network.
+        loaded: The same, loaded.
+        without: Outputs that are something else.
+    """
+
+    def __init__(self, network: Network, loaded: LoadedNetwork, without: Sequence[str] = ()) -> None:
+        self._kinds = kinds_of_scores(network)
+        self._loaded = loaded
+        self._without = without
+
+    def best(
+        self,
+        results: Mapping[str, npt.NDArray[Any]],
+        feeds: Mapping[str, npt.NDArray[Any]],
+        labels: Mapping[str, Sequence[str]],
+        top: int,
+    ) -> list[Answers]:
+        """Find the best classes of all outputs that have classes.
+
+        Args:
+            results: Of a run.
+            feeds: What it was fed with.
+            labels: Names of the classes, by output.
+            top: Classes of a row; none for 0.
+        """
+        fed = {(array.shape, array.dtype) for array in feeds.values()}
+        return [
+            Answers.of(spec, results[spec.name], self._kind(spec.name), labels.get(spec.name, ()), top)
+            for spec in self._loaded.outputs
+            if top and self._is_score(spec.name, results[spec.name], fed, labels)
+        ]
+
+    def kind_of_first(self) -> str:
+        """Return what the scores of the first output are that has classes; empty without any.
+
+        That is told before a run, as far as it can be.
+        """
+        fed = {(tuple(spec.shape[1:]), spec.dtype) for spec in self._loaded.inputs}
+        for spec in known_outputs(self._loaded) or ():
+            sizes = [size for size in spec.shape[1:] if isinstance(size, int)]
+            has_classes = len(sizes) == len(spec.shape) - 1 and class_count((1, *sizes)) is not None
+            may_be_fed = self._kind(spec.name) == LOGIT and (tuple(sizes), spec.dtype) in fed
+            if has_classes and spec.name not in self._without and not may_be_fed:
+                return self._kind(spec.name)
+        return ""
+
+    def _kind(self, name: str) -> str:
+        return self._kinds.get(name, LOGIT)
+
+    def _is_score(self, name: str, array: npt.NDArray[Any], fed: Container[Any], labels: Container[str]) -> bool:
+        if name in self._without or class_count(array.shape) is None:
+            return False
+        return name in labels or self._kind(name) != LOGIT or (array.shape, array.dtype) not in fed
+
+
+def known_outputs(loaded: LoadedNetwork) -> Sequence[TensorSpec] | None:
+    """Return the outputs of a network; None if values of inputs decide what they are.
+
+    They are known once it was run.
+    """
+    try:
+        return loaded.outputs
+    except RunError as error:
+        if error.code is not ErrorCode.SHAPE_UNKNOWN:
+            raise
+        return None
 
 
 def answers_table(answers: Answers) -> Any:

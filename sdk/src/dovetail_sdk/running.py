@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy.typing as npt
@@ -17,7 +17,7 @@ import dovetail
 from dovetail import Limits, LoadedNetwork, Network
 from dovetail.runtime import default_runtime
 
-from .answers import Answers, answers_of, answers_table, class_count, kinds_of_scores, nan_counts, not_finite, outputs_table
+from .answers import Answers, Scores, answers_table, known_outputs, nan_counts, not_finite, outputs_table
 from .detections import Detection, Detector, detections, detections_table, draw, find_detector, picture_size
 from .expecting import Expected
 from .feeding import Feeds, InputSpec, feeds_for, input_specs
@@ -31,6 +31,9 @@ from .rendering import lines_above_progress, room, say, show, working
 from .saving import save
 from .statistics import summary_of
 from .verdicts import Comparison, Tolerance
+
+if TYPE_CHECKING:
+    from dovetail.optimizer import TensorSpec
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -166,16 +169,27 @@ class _Run:
     ) -> None:
         self._request, self._network, self._loaded = request, network, loaded
         self._detector, self._names, self._specs, self._load = detector, names, specs, load
-        self._kinds = kinds_of_scores(network)
-        self._expected = None
+        self._scores = Scores(network, loaded, detector.outputs if detector is not None else ())
+        self._expected: Expected | None = None
+        self._is_checked = self._check(known_outputs(loaded))
+
+    def _check(self, outputs: Sequence[TensorSpec] | None) -> bool:
+        """Refuse what does not go with the outputs, better before a long run; say if that is done.
+
+        Raises:
+            click.UsageError: Something does not.
+        """
+        request = self._request
+        if outputs is None:
+            return False
         if request.expect is not None:
-            self._expected = Expected.read(request.expect, loaded.outputs, [spec.name for spec in specs])
-        if request.output is not None and request.output.suffix.lower() == ".npy" and len(loaded.outputs) != 1:
-            raise click.UsageError(f"the network has {len(loaded.outputs)} outputs; write them to a .npz")
-        # Trouble with labels is better told before a long run, if the sizes are known by then.
-        shapes = {spec.name: (1, *spec.shape[1:]) if spec.shape else () for spec in loaded.outputs}
+            self._expected = Expected.read(request.expect, outputs, [spec.name for spec in self._specs])
+        if request.output is not None and request.output.suffix.lower() == ".npy" and len(outputs) != 1:
+            raise click.UsageError(f"the network has {len(outputs)} outputs; write them to a .npz")
+        shapes = {spec.name: (1, *spec.shape[1:]) if spec.shape else () for spec in outputs}
         if not any(isinstance(size, str) for shape in shapes.values() for size in shape):
-            names.of({name: tuple(map(int, shape)) for name, shape in shapes.items()})
+            self._names.of({name: tuple(map(int, shape)) for name, shape in shapes.items()})
+        return True
 
     def _feed(self, texts: Sequence[str]) -> Feeds:
         request = self._request
@@ -183,14 +197,12 @@ class _Run:
         return feeds_for(self._specs, texts, settings, request.seed, request.rate)
 
     def _run(self, arrays: Arrays) -> Arrays:
-        return self._loaded.run(arrays, timeout=self._request.timeout)
+        results = self._loaded.run(arrays, timeout=self._request.timeout)
+        self._is_checked = self._is_checked or self._check(self._loaded.outputs)
+        return results
 
     def _labels(self, results: Arrays) -> dict[str, tuple[str, ...]]:
         return self._names.of({name: array.shape for name, array in results.items()})
-
-    def _answers(self, results: Arrays, labels: Mapping[str, Sequence[str]], top: int) -> list[Answers]:
-        without = self._detector.outputs if self._detector is not None else ()
-        return answers_of(self._loaded, results, self._kinds, labels, top, without)
 
     def _detections(self, results: Arrays, labels: Mapping[str, Sequence[str]]) -> list[Detection] | None:
         if self._detector is None:
@@ -225,7 +237,7 @@ class _Run:
             results = self._run(feeds.arrays)
         labels = self._labels(results)
         self._tell_notes()
-        answers = self._answers(results, labels, 5 if request.top is None else request.top)
+        answers = self._scores.best(results, feeds.arrays, labels, 5 if request.top is None else request.top)
         found = self._detections(results, labels)
         dtypes = self._dtypes()
         request.shows(outputs_table(results, dtypes))
@@ -296,24 +308,24 @@ class _Run:
         for option, is_given in (("--draw", request.draw is not None), ("--guarded", request.guarded)):
             if is_given:
                 raise click.UsageError(f"{option} takes one input, but there are {len(many.files)} files: name one of them")
-        stack = Stack() if request.output is not None or self._expected is not None else None
-        dtypes = self._dtypes()
-        lines = Lines(many.files, self._kind(), room())
+        stack = Stack() if request.output is not None or request.expect is not None else None
+        is_detector = self._detector is not None
+        lines = Lines(many.files, "" if is_detector or request.top == 0 else self._scores.kind_of_first(), room())
         heading = [lines.heading] if lines.heading else []
-        is_first = True
+        fed: Arrays | None = None
 
         def run(feeds: Feeds) -> Arrays:
-            nonlocal is_first
-            if is_first:
+            nonlocal fed
+            if fed is None:
                 tell_assumed(feeds.assumed)
-            is_first = False
-            return self._run(feeds.arrays)
+            fed = feeds.arrays
+            return self._run(fed)
 
         def understand(outcome: Outcome, results: Arrays) -> None:
             labels = self._labels(results)
-            outcome.answers = self._answers(results, labels, 1 if request.top is None else request.top)
+            outcome.answers = self._scores.best(results, fed or {}, labels, 1 if request.top is None else request.top)
             outcome.detections = self._detections(results, labels)
-            outcome.nan = nan_counts(results, dtypes)
+            outcome.nan = nan_counts(results, self._dtypes())
             if stack is not None:
                 stack.add(outcome.path, results)
 
@@ -356,16 +368,6 @@ class _Run:
         if self._request.json_file == STDOUT:
             return nullcontext(lambda line: None)
         return lines_above_progress(f"running {self._request.model.name}", count)
-
-    def _kind(self) -> str:
-        """Return what the scores of the first output are that has classes; empty without any."""
-        if self._detector is not None or self._request.top == 0:
-            return ""
-        for spec in self._loaded.outputs:
-            sizes = [size for size in spec.shape[1:] if isinstance(size, int)]
-            if len(sizes) == len(spec.shape) - 1 and class_count((1, *sizes)) is not None:
-                return self._kinds.get(spec.name, "")
-        return ""
 
     def _finish(self, tally: Tally, stack: Stack | None) -> Comparison | None:
         """Sum up, write and compare the outputs of all files that ran."""
