@@ -11,7 +11,8 @@ import onnx
 import pytest
 from click.testing import Result
 
-from dovetail import Network
+from dovetail import ErrorCode, GraphError, Network, load
+from dovetail_sdk.command_hints import hint_for
 from dovetail_sdk.options import values_for
 
 Invoke = Callable[..., Result]
@@ -51,12 +52,49 @@ def test_a_value_that_is_missing_is_asked_for_in_words_of_the_command(
     assert dovetail(*words, "--value", "rectified=true").exit_code == 0
 
 
-def test_a_command_without_the_option_does_not_name_it(dovetail: Invoke, branches: Path, tmp_path: Path) -> None:
+def test_a_command_without_the_option_does_not_name_it() -> None:
+    error = GraphError("a branch", code=ErrorCode.VALUE_REQUIRED, inputs=["rectified"])
+    assert hint_for(error, ["--shape"]) == "this command gives inputs no values: make 'rectified' a constant of the model"
+    assert str(hint_for(error, ["--value"])).startswith("give its value: --value rectified=VALUE")
+
+
+def test_quantizing_asks_for_a_value(dovetail: Invoke, branches: Path, tmp_path: Path) -> None:
     """The flags are one a sample: arrays of no axes."""
     np.savez(tmp_path / "samples.npz", rectified=np.array([True, False]), x=np.zeros((2, 4), np.float32))
-    result = dovetail("quantize", branches, "--calibration", tmp_path / "samples.npz", "-o", tmp_path / "q.onnx")
+    given = ["quantize", branches, "--calibration", tmp_path / "samples.npz", "-o", tmp_path / "q.onnx"]
+    result = dovetail(*given)
     assert result.exit_code == 1
-    assert "-> this command gives inputs no values: make 'rectified' a constant of the model" in result.stderr
+    assert "-> give its value: --value rectified=VALUE" in result.stderr
+    result = dovetail(*given, "--value", "rectified=maybe")
+    assert result.exit_code == 2
+    assert "--value rectified=maybe" in result.stderr
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_quantizing_the_branch_that_a_value_takes(dovetail: Invoke, tmp_path: Path, *, is_first: bool) -> None:
+    random = np.random.default_rng(3)
+    weights = [random.standard_normal((5, 3)).astype(np.float32) for _ in range(2)]
+    text = """<ir_version: 8, opset_import: ["" : 18]> g (float[1,5] x, bool first) => (float[1,3] y) {
+        y = If (first) <
+            then_branch = one () => (float[1,3] a) { a = MatMul(x, w0) },
+            else_branch = two () => (float[1,3] b) { b = MatMul(x, w1) }
+        >
+    }"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(one, f"w{at}") for at, one in enumerate(weights))
+    onnx.save(model, tmp_path / "model.onnx")
+    x = random.standard_normal((64, 5)).astype(np.float32)
+    np.savez(tmp_path / "samples.npz", x=x)
+    made = tmp_path / "made.onnx"
+    given = ["--calibration", tmp_path / "samples.npz", "-o", made, "-b", "CpuRef", "--value", f"first={str(is_first).lower()}"]
+    result = dovetail("quantize", tmp_path / "model.onnx", *given)
+    assert result.exit_code == 0, result.output
+    assert "1 layer quantized" in result.stdout
+    with load(made, "CpuRef") as net:
+        assert [spec.name for spec in net.inputs] == ["x"]
+        found = np.concatenate([net.run({"x": row[np.newaxis]})["y"] for row in x])
+    wanted = x @ weights[not is_first]
+    assert np.abs(found - wanted).max() < 0.05 * np.abs(wanted).max()
 
 
 @pytest.mark.parametrize(("value", "layer"), [("true", "then_branch"), ("false", "else_branch"), ("FILE", "then_branch")])

@@ -16,6 +16,7 @@ from ..options import (
     limits_option,
     model_argument,
     shape_option,
+    value_option,
 )
 from . import run
 
@@ -86,6 +87,7 @@ _PICTURES = ("mean", "scale", "layout", "channels")
 @click.option("--samples", type=click.IntRange(min=1), metavar="N", help="Use N of the samples, spread evenly. Default: all.")
 @backends_option
 @shape_option
+@value_option
 @limits_option
 @json_file_option
 def command(
@@ -102,6 +104,7 @@ def command(
     samples: int | None,
     backends: list[str] | None,
     shape: dict[str, tuple[int, ...]],
+    values: dict[str, str],
     limits: Limits | None,
     json_file: Path | None,
     mean: tuple[float, ...] | None,
@@ -112,13 +115,15 @@ def command(
     """Quantize MODEL after training, and report what that costs, worst layer first.
 
     Scales are found by running MODEL on the samples of --calibration. The result is ONNX, whose
-    integer layers stand between nodes that dequantize and quantize.
+    integer layers stand between nodes that dequantize and quantize. Inputs whose value is given are
+    constants of it.
     """
     import dovetail
     from dovetail import DType
+    from dovetail.optimizer.passes import FixValues
 
     from ..feeding import input_specs
-    from ..options import shapes_for
+    from ..options import shapes_for, values_for
     from ..pictures import PictureSettings
     from ..quantizing.calibration import Method
     from ..quantizing.quantizer import Quantizer, Settings
@@ -132,6 +137,7 @@ def command(
         raise click.UsageError(f"--activations is for scheme int8, not for {scheme}")
     export = _exporter()
     network = dovetail.parse(model, limits=limits)
+    FixValues(values_for(network, values)).run(network)
     given = shapes_for(network, shape)
     specs = input_specs(_described(network), given, network.meanings)
     found = read_samples(data, specs, PictureSettings(mean, scale, layout, channels), samples)
