@@ -29,6 +29,17 @@ def test_lines_break_at_blanks_alone():
         assert all(line == line.rstrip() for line in lines)
 
 
+def test_numbers_stay_with_what_they_count():
+    text = "18 layers: 2 Pooling2d, 1 ElementwiseBinary (16.0 %), 24.9 k parameters, [1, 2, 3]"
+    for width in range(22, len(text) + 1):
+        lines = wrapped(text, width, 2)
+        assert " ".join(" ".join(lines).split()) == text
+        assert max(map(len, lines)) <= width
+        assert not [line for line in lines if line.endswith((" 2", " 1", "(16.0", "24.9", "18"))]
+    assert wrapped("12 " + "a" * 10, 10) == ["12", "a" * 10]
+    assert wrapped("1 2 3 4 5 6", 3) == ["1 2", "3 4", "5 6"]
+
+
 @pytest.mark.parametrize("text", ["", " ", "one", "a  b"])
 def test_little_text(text):
     assert " ".join(wrapped(text, 20)).split() == text.split()

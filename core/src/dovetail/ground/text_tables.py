@@ -37,11 +37,12 @@ def shortened(text: str, width: int) -> str:
 def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
     """Break a text into lines at blanks alone; later lines are indented.
 
-    A word that is wider than a line has a line of its own, whole.
+    A number and the word behind it stay together where a line has room for both. A word that is
+    wider than a line has a line of its own, whole.
     """
     lines: list[str] = []
     line = ""
-    for word in re.findall(r"\s*\S+", printable(text)):
+    for word in _words(printable(text), width - indent):
         room = width - (indent if lines else 0)
         if line and cell_width(line) + cell_width(word.rstrip()) > room:
             lines.append(line)
@@ -50,6 +51,18 @@ def wrapped(text: str, width: int, indent: int = 0) -> list[str]:
             line += word if line or not lines else word.lstrip()
     lines.append(line)
     return [lines[0], *(" " * indent + later for later in lines[1:])]
+
+
+def _words(text: str, room: int) -> list[str]:
+    """Part a text into words, each with the blanks before it, that no line break may part."""
+    words: list[str] = []
+    for word in re.findall(r"\s*\S+", text):
+        is_counted = bool(words) and re.fullmatch(r"\s*\(?\d+(?:\.\d+)?", words[-1]) is not None
+        if is_counted and cell_width(f"{words[-1]}{word}".strip()) <= room:
+            words[-1] += word
+        else:
+            words.append(word)
+    return words
 
 
 def text_table(

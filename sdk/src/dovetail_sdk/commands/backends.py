@@ -36,7 +36,7 @@ def command(as_json: bool, check: bool, paths: tuple[str, ...]) -> None:
     if not rows:
         click.echo("no backend is installed; this brings the usual ones: pip install dovetail")
         return
-    from ..rendering import show
+    from ..rendering import say, show
 
     show(backends_table(rows))
     for row in rows:
@@ -46,8 +46,8 @@ def command(as_json: bool, check: bool, paths: tuple[str, ...]) -> None:
             click.echo(f"{_shortened(row.id)}: {known}: dovetail claims {_shortened(row.id)}")
         if not row.state.is_ready:
             click.echo(f"{_shortened(row.id) or row.source}: {row.code or row.state} at step {row.step}")
-            click.echo(f"  why: {row.reason}")
-            click.echo(f"  do: {row.hint}")
+            say(f"  why: {row.reason}", indent=4)
+            say(f"  do: {row.hint}", indent=4)
 
 
 def _import_all(registry: Registry) -> None:

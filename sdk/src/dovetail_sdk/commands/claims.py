@@ -143,31 +143,33 @@ def _fact(text: str) -> tuple[str, str | int | float | bool]:
 
 def _show_claims(claims: Claims) -> None:
     from ..coverage import dtypes_text
+    from ..rendering import say
 
     for kind, several in claims.items():
         click.echo(click.style(kind, bold=True))
         for claim in several:
             click.echo(f"  {dtypes_text(claim)}")
             for condition in claim.where:
-                click.echo(f"    {condition}")
+                say(f"    {condition}", indent=6)
 
 
 def _show_promises(promises: Promises) -> None:
     from dovetail.contract.promises import STANDARDS
 
     from ..coverage import dtypes_text
+    from ..rendering import say
 
     if promises.bit_exact:
         click.echo(click.style("promised to the bit", bold=True))
     for kind, several in promises.bit_exact.items():
         for one in several:
             where = "".join(f"; {condition}" for condition in one.scope.where)
-            click.echo(f"  {kind} of {dtypes_text(one.scope)}{where}: {STANDARDS[one.standard]}")
+            say(f"  {kind} of {dtypes_text(one.scope)}{where}: {STANDARDS[one.standard]}")
     if promises.deviations:
         click.echo(click.style("known deviations", bold=True, fg="magenta"))
     for known in promises.deviations:
         where = "".join(f"; {condition}" for condition in known.scope.where)
-        click.echo(f"  {known.kind} of {dtypes_text(known.scope)}{where}: {known}")
+        say(f"  {known.kind} of {dtypes_text(known.scope)}{where}: {known}")
 
 
 def _show_coverage(coverage: Coverage, id: str) -> None:

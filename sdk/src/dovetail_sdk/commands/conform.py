@@ -206,7 +206,7 @@ def _progress(total: int, *, quiet: bool) -> Any:
 def show_report(report: Report) -> None:
     """Print failures and what to do about them, the checks that apply, the counts, the verdict."""
     from ..conformance.results import Status
-    from ..rendering import show, styled, table
+    from ..rendering import say, show, styled, table
 
     for result in report.problems:
         _show_failure(report, result)
@@ -229,32 +229,34 @@ def show_report(report: Report) -> None:
     ]
     show(table(("level", "check", "result", "seconds", ""), rows, right=("level", "seconds"), long=("check",)))
     if left:
-        click.echo(f"{len(left)} more check{'s were' if len(left) > 1 else ' was'} not run: {left[0].text}\n")
+        say(f"{len(left)} more check{'s were' if len(left) > 1 else ' was'} not run: {left[0].text}\n")
     hidden = len(report.results) - len(applicable)
     if hidden:
-        click.echo(f"{hidden} check{'s do' if hidden > 1 else ' does'} not apply to this backend; a report lists them\n")
+        say(f"{hidden} check{'s do' if hidden > 1 else ' does'} not apply to this backend; a report lists them\n")
     if any(kind for kind, _ in report.counts):
         show(counts_table(report))
         _show_strangers(report)
         _show_bits(report)
     for result in report.results:
         for note in result.notes:
-            click.echo(f"note: {result.check.id}: {note}")
+            say(f"note: {result.check.id}: {note}")
     for kind, dtypes in report.not_judged_by_kind.items():
-        click.echo(f"not judged: {kind} of {', '.join(dtypes)}: claimed, but no case of the kit lies within the claim")
+        say(f"not judged: {kind} of {', '.join(dtypes)}: claimed, but no case of the kit lies within the claim")
     for (kind, what, reason), dtypes in report.unreached_by_kind.items():
-        click.echo(f"claimed, not judged: {kind} of {', '.join(dtypes)}: {what}{f' ({reason})' if reason else ''}")
-    click.echo(verdict_text(report))
+        say(f"claimed, not judged: {kind} of {', '.join(dtypes)}: {what}{f' ({reason})' if reason else ''}")
+    say(verdict_text(report))
 
 
 def _show_failure(report: Report, result: CheckResult) -> None:
-    click.echo(f"\nFAILED {result.check.id}: {report.backend} {result.check.title}: {result.text}")
+    from ..rendering import say
+
+    say(f"\nFAILED {result.check.id}: {report.backend} {result.check.title}: {result.text}")
     for case in result.cases[:_MAX_CASES]:
         click.echo(f"  {case.id}\n    {case.text}")
     if len(result.cases) > _MAX_CASES:
         click.echo(f"  ... and {len(result.cases) - _MAX_CASES} more; a report lists all: --report out.html")
     if result.check.troubleshooting:
-        click.echo(f"  Troubleshooting: {result.check.troubleshooting}")
+        say(f"  Troubleshooting: {result.check.troubleshooting}", indent=4)
 
 
 def _show_deviation(known: KnownDeviation) -> None:
@@ -268,22 +270,24 @@ def _show_deviation(known: KnownDeviation) -> None:
 
 
 def _show_bits(report: Report) -> None:
+    from ..rendering import say
+
     how = "asked for" if report.bit_exact else "promised"
     for standard, kinds in report.bits_by_standard.items():
         names = ", ".join(f"{kind.removeprefix('dovetail.')} ({number})" for kind, number in sorted(kinds.items()))
-        click.echo(f"bit-exact as {how}, judged with zero tolerance by the standard {standard!r}, cases: {names}")
+        say(f"bit-exact as {how}, judged with zero tolerance by the standard {standard!r}, cases: {names}")
 
 
 def _show_strangers(report: Report) -> None:
+    from ..rendering import say
+
     taken = {kind for (kind, _), counts in report.counts.items() if kind and (counts.claimed or counts.run or counts.failed)}
     refused = sorted({kind for (kind, _), counts in report.counts.items() if kind and counts.refused} - taken)
     if refused:
-        click.echo(
-            f"refused in every element type, with a reason: {', '.join(kind.removeprefix('dovetail.') for kind in refused)}"
-        )
+        say(f"refused in every element type, with a reason: {', '.join(kind.removeprefix('dovetail.') for kind in refused)}")
     folded = sum(counts.folded for counts in report.counts.values())
     if folded:
-        click.echo(f"{folded} cases of constants were computed by the core beforehand: no backend is asked")
+        say(f"{folded} cases of constants were computed by the core beforehand: no backend is asked")
 
 
 def counts_table(report: Report) -> Any:

@@ -75,19 +75,17 @@ def _print(report: dict[str, Any]) -> None:
     for folder in report["folders"]:
         if not folder["refused"]:
             found = ", ".join(name or "one that is refused" for name in folder["backends"]) or "no backend"
-            click.echo(f"searched {folder['path']} ({folder['asked_by']}): {found}")
+            say(f"searched {folder['path']} ({folder['asked_by']}): {found}")
             for name, why in folder["skipped"].items():
-                click.echo(f"  {name}: {why}")
+                say(f"  {name}: {why}", indent=4)
     for line in report["configuration"]["problems"]:
         say(f"configuration: {line}")
     for line in report["warnings"]:
         say(f"warning: {line}")
     cache = report["cache"]
-    click.echo(
-        f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}"
-    )
+    say(f"verdicts are kept in {cache['folder']}" if not cache["problem"] else f"verdicts are not kept: {cache['problem']}")
     if report["defaults"]:
-        click.echo(f"options have defaults in config.toml: {_named(report['defaults'])}")
+        say(f"options have defaults in config.toml: {_named(report['defaults'])}")
     ready = sum(row["ready"] for row in report["rows"])
     click.echo(f"{len(report['rows'])} found, {ready} ready, {len(report['rows']) - ready} refused")
 
@@ -102,7 +100,7 @@ def _print_row(row: dict[str, Any]) -> None:
     else:
         code = row["code"] or row["state"].upper()
         click.echo(f"{click.style(name, bold=True)}: {click.style('refused', fg='red')} at step {row['step']}: {code}")
-    click.echo(f"  from: {origin}")
+    say(f"  from: {origin}", indent=4)
     for label, text in (("why", row["reason"]), ("do", row["hint"])):
         if text:
             say(f"  {label}: {text}", indent=4)

@@ -77,6 +77,7 @@ def command(
 
     from ..conformance.endings import ConformanceFailure
     from ..conformance.guarded.search import Refused, Wanted, case_ids, search
+    from ..rendering import say
 
     cases = list(only) or case_ids(operators, networks, *shard)
     wanted = Wanted(backend, cases, options, seed, modules, budget)
@@ -92,8 +93,8 @@ def command(
         for finding in searched.findings[:_SHOWN]:
             click.echo(f"{finding.case}: {finding.text}\n  {finding.problem}")
         if len(searched.findings) > _SHOWN:
-            click.echo(f"... and {len(searched.findings) - _SHOWN} more; --json lists all")
-        click.echo(
+            say(f"... and {len(searched.findings) - _SHOWN} more; --json lists all")
+        say(
             f"{backend}: {searched.done} cases ran, {len(searched.skipped)} could not be made, {searched.left} had no "
             f"time left, {len(searched.findings)} findings"
         )

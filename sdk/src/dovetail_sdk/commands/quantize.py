@@ -190,19 +190,19 @@ def _print(report: Report, output: Path, json_file: Path | None) -> None:
         return
     if json_file is not None:
         json_file.write_text(text + "\n", encoding="utf-8")
-    from ..rendering import bytes_text, show
+    from ..rendering import bytes_text, say, show
 
     for one in _tables(report):
         show(one)
     if report.kept:
-        click.echo(f"kept in float: {', '.join(report.kept)}")
+        say(f"kept in float: {', '.join(report.kept)}")
     counts = [
         _counted(len(report.layers), "layer quantized", "layers quantized"),
         _counted(report.passing, "passes integers on", "pass integers on"),
         _counted(report.real, "computes in float", "compute in float"),
     ]
-    click.echo(", ".join(counts))
-    click.echo(
+    say(", ".join(counts))
+    say(
         f"{report.samples} samples; constants took {bytes_text(report.bytes_before)}, now {bytes_text(report.bytes_after)}; "
         f"written to {output}"
     )
