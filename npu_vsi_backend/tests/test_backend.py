@@ -118,14 +118,33 @@ def test_the_report_says_engine_cycles_and_bytes_of_each_operation():
 
 def test_the_report_says_why_an_operation_is_slow_and_what_would_help():
     net = network(per_axis=True)
-    slow = dict(dovetail.optimize(net.copy(), ["VsiNpu"]).placement.layers[0].steps)["conv"]
-    fast = dict(
-        dovetail.optimize(net, ["VsiNpu"], options={"VsiNpu": {"quantization": "per_tensor"}}).placement.layers[0].steps
-    )["conv"]
+    (row,) = dovetail.optimize(net.copy(), ["VsiNpu"]).placement.layers
+    slow = dict(row.steps)["conv"]
     assert slow.startswith("convolution: SH, ")
-    assert 'quantization="per_tensor"' in slow
-    assert fast.startswith("convolution: NN, ")
-    assert "shader" not in fast
+    assert slow.endswith("; its weights have a scale for each channel")
+    told = "1 operation could be faster: the option VsiNpu.quantization=per_tensor gives weights one scale"
+    assert row.words.count(told) == 1, "what would help is told once, not of each"
+    (row,) = dovetail.optimize(net, ["VsiNpu"], options={"VsiNpu": {"quantization": "per_tensor"}}).placement.layers
+    assert dict(row.steps)["conv"].startswith("convolution: NN, ")
+    assert "scale for each channel" not in dict(row.steps)["conv"]
+    assert "could be faster" not in row.words
+
+
+def test_what_would_help_several_operations_is_told_once():
+    rng = np.random.default_rng(0)
+    net = Network("several")
+    slot = net.input("x", (1, 8, 8, 4), DType.INT8, quantization=Q(0.05, 5))
+    for number in range(3):
+        scales = Quantization.per_axis(rng.uniform(0.001, 0.01, 4), axis=0)
+        weights = net.constant(rng.integers(-127, 128, (4, 1, 1, 4)).astype(np.int8), quantization=scales)
+        slot = net.add(Convolution2d(layout="NHWC"), slot, weights, name=f"conv{number}", quantization=Q(0.05, 5)).output
+    net.output(slot, "y")
+    placement = dovetail.optimize(net.copy(), ["VsiNpu"]).placement
+    assert placement.explain(1000).count("quantization=per_tensor") == 1
+    assert "3 operations could be faster" in placement.layers[0].words
+    rows = dovetail.optimize(net, ["VsiNpu", "CpuRef"], options={"VsiNpu": {"shader": False}}).placement.layers
+    assert len(rows) == 3
+    assert all("; the option VsiNpu.quantization=per_tensor" in row.refusals[0].reason for row in rows)
 
 
 def test_the_report_calls_cycles_of_the_shader_the_least():

@@ -13,7 +13,7 @@ from programs import of_one, random_convolution, random_weights, tensor
 
 from dovetail_npu_vsi import program as p
 from dovetail_npu_vsi.chips import CHIPS
-from dovetail_npu_vsi.engines import averages_by_products, landing
+from dovetail_npu_vsi.engines import Landing, averages_by_products, landing
 from dovetail_npu_vsi.estimate import cost_of, flows
 
 IMX, A311D = CHIPS
@@ -117,18 +117,18 @@ def test_strides_are_rearrangements_before_a_convolution(chip, engine):
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
 @pytest.mark.parametrize(("size", "kernel"), [(28, 1), (28, 2)])
 def test_small_windows_with_a_stride_of_two_drop_results(chip, size, kernel):
-    assert landed(convolution(16, 16, size, kernel, stride=2), chip) == ("NN", "")
+    assert landed(convolution(16, 16, size, kernel, stride=2), chip) == Landing("NN")
 
 
 def test_depthwise_strides_of_two_stay_on_the_convolution_engine_where_it_has_a_mode():
     odd = convolution(16, 16, 29, 3, stride=2, groups=16)
-    assert landed(odd, IMX) == ("NN", "")
+    assert landed(odd, IMX) == Landing("NN")
     assert landed(odd, A311D).engine == "SH+NN"
-    assert landed(convolution(16, 16, 28, 3, stride=2, groups=16), A311D) == ("NN", "")
+    assert landed(convolution(16, 16, 28, 3, stride=2, groups=16), A311D) == Landing("NN")
 
 
 def test_dilation_is_part_of_the_window_or_splits_it():
-    assert landed(convolution(16, 16, 28, 3, dilation=7)) == ("NN", "")
+    assert landed(convolution(16, 16, 28, 3, dilation=7)) == Landing("NN")
     split = landed(convolution(16, 16, 28, 3, dilation=8))
     assert split.engine == "TP+NN"
     assert "64 convolutions" in split.reason
@@ -184,11 +184,12 @@ def test_images_behind_the_first_are_not_split_by_a_dilation_of_one_axis():
 def test_a_scale_for_each_filter_needs_the_shader(chip, groups):
     made = landed(convolution(16, 16, 28, 3, groups=groups, slow=True), chip)
     assert made.engine == "SH"
-    assert 'quantization="per_tensor"' in made.reason
+    assert made.reason == "its weights have a scale for each channel"
+    assert "VsiNpu.quantization=per_tensor" in made.remedy
 
 
 def test_bounds_other_than_a_relu_are_a_table_behind_the_product():
-    assert landed(convolution(4, 4, 8, 3, low=128)) == ("NN", "")
+    assert landed(convolution(4, 4, 8, 3, low=128)) == Landing("NN")
     bounded = landed(convolution(4, 4, 8, 3, low=128, high=200))
     assert bounded.engine == "NN+TP"
     assert "ReLU" in bounded.reason

@@ -100,7 +100,8 @@ def _refused(program: Program, options: VsiNpuOptions, chip: Chip) -> dict[str, 
         reason = driver.refusal(operation, program, chip)
         where = landing(operation, program, chip)
         if not reason and not options.shader and where.engine == SH:
-            reason = f"it would run on the shader, and option shader is false: {where.reason}"
+            why = "; ".join(filter(None, (where.reason, where.remedy)))
+            reason = f"it would run on the shader, and option shader is false: {why}"
         if reason:
             found |= dict.fromkeys(operation.sources or (operation.name,), reason)
     return found

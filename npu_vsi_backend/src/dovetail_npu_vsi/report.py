@@ -53,7 +53,13 @@ class Report:
             f"program of {_count(len(self._rows), 'operation')} for {self._chip.name} ({places}); estimate at "
             f"{self._bandwidth:g} bytes a cycle of external memory: {self._least}{self._cycles:,} cycles, "
             f"{self._cycles / self._chip.hertz * 1e3:.3g} ms at {self._chip.hertz / 1e6:.0f} MHz, {moved:,} bytes moved"
+            f"{''.join(self._remedies())}"
         )
+
+    def _remedies(self) -> Iterator[str]:
+        """Yield what would make operations faster that are slow for the same reason."""
+        for remedy, count in Counter(row.remedy for row in self._rows if row.remedy).items():
+            yield f"; {_count(count, 'operation')} could be faster: {remedy}"
 
     def steps(self) -> Iterator[tuple[str, str]]:
         """Yield the name of each operation, and what is said of it."""

@@ -55,10 +55,20 @@ class Landing(NamedTuple):
             empty for what takes no time.
         reason: Why it is on a slow engine or needs several, and what would change that; empty where
             it is fast.
+        remedy: What would change that for all operations that are there for the same reason; empty
+            where the reason says it.
     """
 
     engine: str
     reason: str = ""
+    remedy: str = ""
+
+
+PER_CHANNEL = Landing(
+    SH,
+    "its weights have a scale for each channel",
+    "the option VsiNpu.quantization=per_tensor gives weights one scale, and the convolution engine takes them",
+)
 
 
 def landing(operation: Operation, program: Program, chip: Chip) -> Landing:
@@ -69,7 +79,8 @@ def landing(operation: Operation, program: Program, chip: Chip) -> Landing:
     if not needs_clamp(operation, made, program):
         return made
     engine = made.engine if TP in made.engine.split("+") else f"{made.engine}+{TP}"
-    return Landing(engine, made.reason or "its bounds are a table of the tensor processor; only a ReLU is part of the product")
+    reason = made.reason or "its bounds are a table of the tensor processor; only a ReLU is part of the product"
+    return Landing(engine, reason, made.remedy)
 
 
 def needs_clamp(operation: Operation, made: Landing, program: Program) -> bool:
@@ -85,7 +96,7 @@ def _of_convolution(operation: Convolution, program: Program, chip: Chip) -> Lan
     layer = layer_of(operation, program)
     way = way_of(layer, chip)
     if way is Way.SHADER:
-        return Landing(SH, _why_by_shader(layer, chip))
+        return PER_CHANNEL if layer.is_per_channel else Landing(SH, _why_by_shader(layer, chip))
     if way is Way.SPLIT:
         return Landing(
             f"{TP}+{NN}",
@@ -100,8 +111,6 @@ def _of_convolution(operation: Convolution, program: Program, chip: Chip) -> Lan
 
 
 def _why_by_shader(layer: Layer, chip: Chip) -> str:
-    if layer.is_per_channel:
-        return _why_per_channel(chip)
     if layer.kernel == (1, 1):
         return "a kernel of one pixel with a border above and to the left runs on the shader; without border it does not"
     if layer.span == (1, 2):
@@ -110,16 +119,9 @@ def _why_by_shader(layer: Layer, chip: Chip) -> str:
     return f"windows that span {_by(layer.span)} pixels run on the shader; up to {limit} the convolution engine takes them"
 
 
-def _why_per_channel(chip: Chip) -> str:
-    return (
-        f"weights with a scale for each channel run on the shader on {chip.name}, which is slow; "
-        'quantization="per_tensor" gives them one scale, and the convolution engine takes them'
-    )
-
-
 def _of_rows(operation: FullyConnected, program: Program, chip: Chip) -> Landing:
     if operation.weights.is_per_channel:
-        return Landing(SH, _why_per_channel(chip))
+        return PER_CHANNEL
     rows, columns = program.tensors[operation.inputs[0]].shape
     if rows > 1:
         return Landing(f"{TP}+{NN}", f"{rows} rows are permuted before and behind the product; one row is not")

@@ -51,7 +51,7 @@ class Estimate(NamedTuple):
         cycles: Of the NPU.
         bytes_read, bytes_written: Of external memory.
         macs: Products that are summed up, zeros included.
-        reason: Of `engines.Landing`.
+        reason, remedy: Of `engines.Landing`.
     """
 
     engine: str
@@ -60,6 +60,7 @@ class Estimate(NamedTuple):
     bytes_written: int
     macs: int
     reason: str
+    remedy: str
 
 
 def estimates(program: Program, chip: Chip, bytes_per_cycle: float) -> tuple[Estimate, ...]:
@@ -78,7 +79,8 @@ def estimates(program: Program, chip: Chip, bytes_per_cycle: float) -> tuple[Est
         landed = landing(operation, program, chip)
         cost = cost_of(operation, program, chip, places[operation], landed) if operation in places else NOTHING
         read, written = round(cost.read), round(cost.written)
-        rows.append(Estimate(landed.engine, round(cost.cycles), read, written, _macs(operation, program), landed.reason))
+        macs = _macs(operation, program)
+        rows.append(Estimate(landed.engine, round(cost.cycles), read, written, macs, landed.reason, landed.remedy))
     return tuple(rows)
 
 
