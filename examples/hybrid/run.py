@@ -11,6 +11,7 @@ import numpy as np
 
 import dovetail
 
+MADE = "examples/hybrid/README.md says how it is made"
 HOMES = {"dovetail.Convolution2d": "VsiNpu", "dovetail.Pooling2d": "CpuAcc"}
 
 
@@ -21,15 +22,28 @@ def calibrated(folder: Path) -> np.ndarray:
 
 
 def main() -> None:
-    """Run the model that the command line names, or say how it is made."""
+    """Run the model that the command line names, or say why not, and how it is made."""
     if len(sys.argv) != 2:
-        sys.exit("give the quantized model, as examples/hybrid/README.md makes it")
+        sys.exit(f"give the quantized model: {MADE}")
+    try:
+        compare(sys.argv[1])
+    except dovetail.PlacementError as error:
+        name, said = next(iter(error.details["refusals"].items()))
+        sys.exit(f"{sys.argv[1]} is not the quantized model: layer {name!r}: {said[0]}; {MADE}")
+    except dovetail.BackendUnavailableError as error:
+        sys.exit(str(error))
+    except (dovetail.ModelError, dovetail.InputError) as error:  # another file, or another network
+        sys.exit(f"{error.message}; {MADE}")
+
+
+def compare(model: str) -> None:
+    """Run a model on three backends and on the reference, and print where its layers went."""
     ready = {backend.id for backend in dovetail.backends() if backend.state.is_ready}
     last = "GpuAcc" if "GpuAcc" in ready and can_open("GpuAcc") else "CpuRef"
     homes = {**HOMES, "dovetail.FullyConnected": last}
     backends = list(dict.fromkeys(["VsiNpu", "CpuAcc", last, "CpuRef"]))
     images = calibrated(Path(__file__).resolve().parents[1] / "digits")
-    with dovetail.load(sys.argv[1], backends, require=homes) as net, dovetail.load(sys.argv[1], ["CpuRef"]) as reference:
+    with dovetail.load(model, backends, require=homes) as net, dovetail.load(model, ["CpuRef"]) as reference:
         answers = net.run({"image": images})["probabilities"].argmax(axis=1)
         expected = reference.run({"image": images})["probabilities"].argmax(axis=1)
         print(net.placement.explain())

@@ -207,7 +207,7 @@ def test_what_is_folded_takes_no_time(chip):
     (conv,) = convolution(8, 8, 6, 3).operations
     rescale = p.Requantize(name="rescale", inputs=(1,), output=2, low=0, high=255)
     rows = estimates(chain(conv, rescale, shapes=[(1, 8, 6, 6)] * 3), chip, 3.8)
-    assert rows[1] == Estimate("", 0, 0, 0, 0, "")
+    assert rows[1] == Estimate("", 0, 0, 0, 0, "", "")
     assert total(rows) == cycles(convolution(8, 8, 6, 3), chip)
 
 
