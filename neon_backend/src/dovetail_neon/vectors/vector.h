@@ -93,12 +93,5 @@ INLINE float sum_of(Vector x) {
         for (int i = 0; i < width; i++) lanes[i] += lanes[i + width];
     return lanes[0];
 }
-INLINE float maximum_of(Vector x) {
-    float lanes[LANES];
-    store(lanes, x);
-    float best = lanes[0];
-    for (int i = 1; i < LANES; i++) best = lanes[i] > best || lanes[i] != lanes[i] ? lanes[i] : best;
-    return best;
-}
 
 } // namespace dovetail_acc::ACC_ISA
