@@ -102,9 +102,9 @@ cdef class NetworkRunner:
         """Run the network once.
 
         Args:
-            feeds: Array by input name; none for a network without inputs. C-contiguous arrays of the right dtype are read in place;
-                others of the right dtype are copied first. Anything with `__dlpack__` in host
-                memory will do.
+            feeds: Array by input name; none for a network without inputs. C-contiguous arrays of
+                the right dtype are read in place; others of the right dtype are copied first.
+                Anything with `__dlpack__` in host memory will do.
             timeout: Seconds; the run ends within 200 ms after.
             outputs: Names of what to return, instead of all outputs: of outputs, and of tensors
                 from the inside; see `with_outputs`. Its first use for these names makes a plan.
