@@ -98,7 +98,7 @@ cdef class NetworkRunner:
     def __dealloc__(self):
         PyMem_RawFree(self._callers)
 
-    def run(self, feeds={}, *more, timeout=None, outputs=None, state=None):
+    def run(self, feeds={}, *more, timeout=None, outputs=None, state=None, **unknown):
         """Run the network once.
 
         Args:
@@ -122,6 +122,8 @@ cdef class NetworkRunner:
             OptionError: There is no such argument by name.
             TypeError: There is more than one argument by position, as other libraries have it.
         """
+        if unknown:
+            raise run_errors.no_argument("run", unknown, self.inputs)
         if more:
             raise run_errors.called_as_elsewhere(feeds, more)
         if state is not None:
@@ -526,51 +528,6 @@ cdef class NetworkRunner:
             return dict(feeds)
         except (TypeError, ValueError):
             raise run_errors.no_dictionary(feeds, method, kind) from None
-
-
-cdef extern from *:
-    """
-    static vectorcallfunc dvt_compiled_run;
-    static PyObject *(*dvt_explain)(PyObject *, PyObject *);
-
-    static PyObject *dvt_raise_again(void) { return NULL; }
-
-    static PyObject *dvt_run_or_explain(PyObject *run, PyObject *const *given, size_t count, PyObject *names)
-    {
-        PyObject *result = dvt_compiled_run(run, given, count, names);
-        if (result == NULL && names != NULL && PyVectorcall_NARGS(count) > 0 && PyErr_ExceptionMatches(PyExc_TypeError))
-            return dvt_explain(given[0], names);
-        return result;
-    }
-
-    static void dvt_answer_names(PyObject *run, PyObject *(*explain)(PyObject *, PyObject *))
-    {
-        vectorcallfunc *called = (vectorcallfunc *)((char *)run + Py_TYPE(run)->tp_vectorcall_offset);
-        dvt_compiled_run = *called;
-        dvt_explain = explain;
-        *called = dvt_run_or_explain;
-    }
-    """
-    object dvt_raise_again()
-    void dvt_answer_names(object run, object (*explain)(object, object))
-
-
-cdef object explained(object network, object names):
-    """Answer arguments by name that `NetworkRunner.run` does not have.
-
-    The error that is set is Python's own, or of something that was called, which it stays then. A
-    `**named` of `run` would do the same, and make each run build a dictionary.
-    """
-    try:
-        return dvt_raise_again()
-    except TypeError:
-        unknown = [name for name in names if name not in ("feeds", "timeout", "outputs", "state")]
-        if not unknown or not isinstance(network, NetworkRunner):
-            raise
-    raise run_errors.no_argument("run", unknown, network.inputs)
-
-
-dvt_answer_names(NetworkRunner.__dict__["run"], explained)
 
 
 @cython.no_gc_clear
