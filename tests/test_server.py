@@ -297,6 +297,35 @@ def hosting(root, monkeypatch):
         sys.modules.pop(name, None)
 
 
+@pytest.fixture
+def payloads(root, monkeypatch):
+    monkeypatch.syspath_prepend(root / "examples" / "server")
+    yield importlib.import_module("payloads")
+    for name in ("payloads", "problems"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", "<f8", "|u1", "|i1", "<i2", ">i8", "<u4", "|b1", "<c8"])
+def test_arrays_are_encoded_as_numpy_does_it(payloads, dtype):
+    arrays = [
+        (RANDOM.integers(0, 90, shape) + 0.5).astype(dtype) for shape in ((), (0,), (1,), (3, 0, 2), (7, 5), (1, 3, 4, 9))
+    ]
+    for array in arrays:
+        file = io.BytesIO()
+        np.save(file, array)
+        assert payloads.to_npy(array) == file.getvalue()
+    for array in (arrays[-1].T, arrays[-1][..., ::2], np.asfortranarray(arrays[-2])):
+        found = np.load(io.BytesIO(payloads.to_npy(array)))
+        assert found.dtype == array.dtype
+        np.testing.assert_array_equal(found, array)
+    named = dict(zip("abc", arrays[3:], strict=True))
+    with np.load(io.BytesIO(payloads.encoded(named, NPZ).body)) as found:
+        assert list(found) == list(named)
+        for name, array in named.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
+
+
 class Net:
     def __init__(self):
         self.unloads = 0

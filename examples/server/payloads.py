@@ -167,16 +167,31 @@ def encoded(outputs: Mapping[str, np.ndarray], accept: str) -> Response:
     """Return the outputs as the client accepts them: .npy of the only one, .npz, or else JSON."""
     wanted = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
     if NPY in wanted and len(outputs) == 1:
-        file = io.BytesIO()
-        np.save(file, next(iter(outputs.values())))
-        return Response(file.getvalue(), media_type=NPY)
+        return Response(to_npy(next(iter(outputs.values()))), media_type=NPY)
     if NPZ in wanted:
         file = io.BytesIO()
-        arrays: dict[str, Any] = dict(outputs)
-        np.savez(file, **arrays)
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, array in outputs.items():
+                archive.writestr(f"{name}.npy", to_npy(array))
         return Response(file.getvalue(), media_type=NPZ)
     told = {name: _listed(array) for name, array in outputs.items()}
     return Response(json.dumps({"outputs": told}, separators=(",", ":"), allow_nan=False), media_type=JSON)
+
+
+def to_npy(array: np.ndarray) -> bytes:
+    """Return an array of numbers as a .npy file.
+
+    `numpy.save` writes its header anew each time, and to what is no file in small pieces.
+    """
+    return b"".join((_header(array.dtype, array.shape), np.ascontiguousarray(array).data))
+
+
+@lru_cache(64)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return what the .npy file of such an array in C order begins with."""
+    file = io.BytesIO()
+    npy.write_array_header_1_0(file, {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape})
+    return file.getvalue()
 
 
 def _listed(array: np.ndarray) -> Any:
