@@ -28,9 +28,10 @@ import dovetail
 from dovetail import DType, Layer, Network, OptionError, Quantization
 from dovetail.discovery.registry import Registry
 from dovetail.graph.descriptor import Constant, Descriptor, descriptor_class
-from dovetail.loading.oracles import InstalledOracles
 from dovetail.optimizer import constant_layers
 from dovetail.optimizer.assignment import is_workload
+from dovetail.optimizer.oracles import InstalledOracles
+from dovetail.runtime.runtime import run_once
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -80,6 +81,73 @@ def test_random_networks_keep_their_bits_and_no_layer_of_constants(seed: int) ->
     with dovetail.load(random_chain(seed), REF) as with_oracle, dovetail.load(random_chain(seed), REF, oracle=False) as without:
         one, other = with_oracle.run(x), without.run(x)
     assert [bits(array) for array in one.values()] == [bits(array) for array in other.values()]
+
+
+# -- networks that a runtime loads -----------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the layers that an oracle is asked to compute."""
+    names: list[str] = []
+    evaluate = InstalledOracles.evaluate
+
+    def noted(self: Any, layer: Layer, *more: Any) -> Any:
+        names.append(layer.name)
+        return evaluate(self, layer, *more)
+
+    monkeypatch.setattr(InstalledOracles, "evaluate", noted)
+    return names
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("backends", [REF, ["CpuAcc", "CpuRef"]], ids=",".join)
+def test_a_runtime_folds_as_load_does(seed: int, backends: list[str], asked: list[str]) -> None:
+    pytest.importorskip("dovetail_neon", reason="CpuAcc is one of the backends")
+    x = {"x": normal(3, 4)}
+    with dovetail.load(random_chain(seed), backends) as loaded:
+        expected, kinds = loaded.run(x), [row.kind for row in loaded.placement.layers]
+    by_load = len(asked)
+    with dovetail.Runtime(threads=1) as runtime, runtime.load(random_chain(seed), optimize={"backends": backends}) as net:
+        assert len(asked) == 2 * by_load
+        assert [row.kind for row in net.placement.layers] == kinds
+        for _ in range(3):
+            assert [bits(array) for array in net.run(x).values()] == [bits(array) for array in expected.values()]
+        assert len(asked) == 2 * by_load
+
+
+def test_runs_of_what_a_runtime_loaded_compute_no_constants(asked: list[str]) -> None:
+    with dovetail.Runtime(threads=1) as runtime:
+        with runtime.load(network_of(CASES["chain"][0]), optimize={"backends": REF}) as net:
+            assert len(asked) == 3
+            assert [step.layer_kind for step in net.plan.steps] == ["dovetail.OutputCopy"]
+            np.testing.assert_allclose(net.run({})["y0"], CASES["chain"][1](), rtol=1e-6, atol=1e-6)
+        asked.clear()
+        with runtime.load(network_of(CASES["chain"][0]), optimize={"backends": REF, "oracle": False}) as net:
+            assert not asked
+            assert len(net.plan.steps) == 4
+
+
+def test_a_runtime_folds_for_sizes_and_outputs_that_runs_ask_for(asked: list[str]) -> None:
+    net = Network()
+    row = net.strided_slice(net.softmax(net.constant(A), name="s"), [0, 0], [1, 7])
+    net.output(net.addition(net.input("x", ("n", 7)), row), "y")
+    with dovetail.Runtime(threads=1) as runtime, runtime.load(net, optimize={"backends": REF}) as loaded:
+        for count in (1, 3, 3, 1):
+            x = normal(count, 7)
+            np.testing.assert_allclose(loaded.run({"x": x})["y"], x + softmax64(A)[:1], rtol=1e-5)
+        assert asked == ["s"] * 2  # once for each size
+        for _ in range(2):
+            (found,) = loaded.run({"x": normal(2, 7)}, outputs=["s"]).values()
+            np.testing.assert_allclose(found, softmax64(A), rtol=1e-6)
+        assert asked == ["s"] * 3
+
+
+def test_a_runtime_leaves_what_is_optimized_as_it_is(asked: list[str]) -> None:
+    optimized = dovetail.optimize(network_of(CASES["chain"][0]), REF, oracle=False)
+    with dovetail.Runtime(threads=1) as runtime, runtime.load(optimized) as net:
+        assert not asked
+        assert len(net.plan.steps) == 4
 
 
 # -- values and types that are easily lost ---------------------------------------------------------
@@ -305,4 +373,4 @@ def test_no_oracle_is_asked_where_the_core_folds_all() -> None:
         def evaluate(self, layer: Layer, barred: Any, seconds: float) -> Any:
             raise AssertionError(layer.name)
 
-    assert len(working(net, oracle=Never(Registry()))) == 2
+    assert len(working(net, oracle=Never(run_once, Registry()))) == 2

@@ -19,9 +19,10 @@ from dovetail import BackendError, Layer, Limits, LoadTimeoutError, Network
 from dovetail.contract.backend_id import BackendId
 from dovetail.discovery.registry import Registry
 from dovetail.ground.limits import budget
-from dovetail.loading import oracles, snapshots
-from dovetail.loading.oracles import InstalledOracles
-from dovetail.optimizer import constant_layers
+from dovetail.loading import snapshots
+from dovetail.optimizer import constant_layers, oracles
+from dovetail.optimizer.oracles import InstalledOracles
+from dovetail.runtime.runtime import run_once
 
 # -- oracles ---------------------------------------------------------------------------------------
 
@@ -204,7 +205,7 @@ def test_a_networks_own_registry_without_oracles_will_do() -> None:
         def device_failed(self, backend: Any, error: Any) -> None: ...
         def device_opened(self, backend: Any) -> None: ...
 
-    evaluator = InstalledOracles(Small())
+    evaluator = InstalledOracles(run_once, Small())
     layer = network_of(CASES["softmax"][0]).layer("softmax")
     assert evaluator.evaluate(layer, (), 1.0).reasons == (oracles.NONE_INSTALLED,)
 

@@ -70,7 +70,6 @@ def load(
     with gc_deferred(), limited(limits):
         from ..graph.graph import Graph
         from ..optimizer import CompileRequest, NetworkSource, OptimizedNetwork
-        from .oracles import with_oracles
 
         if runtime is None:
             from ..runtime import default_runtime
@@ -90,8 +89,6 @@ def load(
             caller="load",
             others=("threads", "runtime", "plan_cache_bytes"),
         )
-        if not isinstance(model, OptimizedNetwork):
-            request = with_oracles(request)
         network: Any
         snapshots: ModelSnapshots | None = None
         if isinstance(model, str | os.PathLike):

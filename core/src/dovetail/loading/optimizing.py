@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..graph.graph import Graph
 from ..optimizer import CompileRequest, OptimizedNetwork
 from ..optimizer import optimize as optimize_alone
 from ..optimizer.candidates import BackendLike
-from .oracles import with_oracles
+from ..optimizer.oracles import with_oracles
+
+if TYPE_CHECKING:
+    from ..graph.descriptor import Array
+    from ..optimizer import NetworkSource
 
 
 def optimize(network: Graph, backends: Sequence[BackendLike] | BackendLike | None = None, **wanted: Any) -> OptimizedNetwork:
@@ -32,5 +36,11 @@ def optimize(network: Graph, backends: Sequence[BackendLike] | BackendLike | Non
         LimitError: It asks for more than its limits allow (`LIMIT_EXCEEDED`), or takes longer
             (`TIMEOUT`).
     """
-    request = with_oracles(CompileRequest.of({"backends": backends, **wanted}))
+    request = with_oracles(CompileRequest.of({"backends": backends, **wanted}), _run_once)
     return optimize_alone(network, backends, **{**wanted, "oracle": request.oracle})
+
+
+def _run_once(source: NetworkSource, request: CompileRequest, seconds: float) -> list[Array]:
+    from ..runtime.runtime import run_once  # few networks have layers that an oracle computes
+
+    return run_once(source, request, seconds)

@@ -40,7 +40,6 @@ from ..optimizer import NetworkSource
 from ..optimizer.candidates import resolve
 from ..optimizer.policy import FirstWilling
 from ..runtime.plan_snapshot import NetworkFacts, Snapshot, read, written
-from .oracles import InstalledOracles
 from .parsers import GROUP as PARSERS
 
 if TYPE_CHECKING:
@@ -257,7 +256,7 @@ def _asked(request: CompileRequest) -> str | None:
         request.options,
         request.integer_layers,
         request.reduce_float,
-        type(request.oracle) is InstalledOracles or request.oracle,
+        request.oracle,
     )
     values += (request.isolate,)
     return repr(values) if is_usual and all(map(_is_plain, values)) else None

@@ -56,7 +56,7 @@ class CompileRequest(Record, frozen=True, kw_only=True):
         tuned: Compute layers in the ways that `dovetail tune` found fastest on this machine, where
             it was run.
         oracle: Computes once, beforehand, the layers that depend on constants alone and that the
-            core cannot evaluate. `dovetail.load` and `dovetail.optimize` put the installed backends
+            core cannot evaluate. `Runtime.load` and `dovetail.optimize` put the installed backends
             that declare themselves oracles in the place of True; False leaves such layers to the
             runs.
         threads: CPU threads that the network will have, for these; None: all usable cores.

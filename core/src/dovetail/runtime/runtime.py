@@ -29,6 +29,7 @@ from ..optimizer import (
     require_network,
 )
 from ..optimizer.open_sizes import OpenSizes
+from ..optimizer.oracles import with_oracles
 from .loaded_network import LoadedNetwork
 from .plan_cache import DEFAULT_BYTES
 from .resources import Resources
@@ -158,7 +159,7 @@ class Runtime(FixedToProcess):
         """
         plan_cache_bytes = self._checked(threads, plan_cache_bytes)
         facts, threads = snapshot.facts, min(threads or self.threads, self.threads)
-        request = optimize.replaced(progress=None, limits=None, threads=threads)
+        request = with_oracles(optimize.replaced(progress=None, limits=None, threads=threads), run_once)
         is_open = facts.outputs is None
         shared: list[SharedConstants] = []  # there is none before somebody asks: importing it takes as long as a small load
 
@@ -249,7 +250,7 @@ class Runtime(FixedToProcess):
             source = origin = network if isinstance(network, NetworkSource) else NetworkSource(require_network(network))
             is_own, graph, states = source.is_consumable, source.network, source.states
             check_graph(budget(), graph)
-            asked = request = request.replaced(threads=threads)
+            asked = request = with_oracles(request.replaced(threads=threads), run_once)
             output_names = tuple(source.labels.get(layer.name, layer.name) for layer in graph.outputs)
             fixed = request.values
             infos = {layer.name: layer.output.known_info for layer in graph.inputs if layer.name not in fixed}
@@ -352,6 +353,16 @@ class Runtime(FixedToProcess):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def run_once(source: NetworkSource, request: CompileRequest, seconds: float) -> list[Array]:
+    """Run a network without inputs on one thread, in so many seconds; return its outputs.
+
+    Raises:
+        DovetailError: Whatever optimizing it, loading it or the run reports.
+    """
+    with Runtime(threads=1) as runtime, runtime.load(source, optimize=request) as loaded:
+        return list(loaded.run({}, timeout=seconds).values())
 
 
 def _kind(states: Mapping[str, State]) -> type[LoadedNetwork]:

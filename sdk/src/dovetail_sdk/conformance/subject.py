@@ -345,7 +345,8 @@ class Subject:
         return optimize(network, **self._arguments((), {"fallback": False, **keywords}))
 
     def _arguments(self, extra_backends: Sequence[str | IBackend], keywords: Mapping[str, Any]) -> dict[str, Any]:
-        arguments = {"backends": [self.target.asked_for, *extra_backends], **keywords}
+        # An oracle's results would say nothing of this backend.
+        arguments = {"backends": [self.target.asked_for, *extra_backends], "oracle": False, **keywords}
         if self.settings.isolate:
             arguments["isolate"] = [self.id]
         if self.options:

@@ -217,10 +217,11 @@ def failing_allocations_are_survived(subject: Subject) -> None:
     with failing_allocations(subject) as (backend, allocations):
         runtime = subject.runtime()
         options = {"options": {subject.id: subject.options}} if subject.options else {}
-        other = runtime.load(graph.network, optimize={"backends": [backend], **options})
+        asked = {"backends": [backend], "oracle": False, **options}
+        other = runtime.load(graph.network, optimize=asked)
         before = run(other, graph.feeds)
         for number in range(8):
-            net = runtime.load(graph.network, optimize={"backends": [backend], **options})
+            net = runtime.load(graph.network, optimize=asked)
             allocations.fail_at(number)
             try:
                 run(net, graph.feeds)

@@ -67,7 +67,7 @@ def _measure(subject: Subject) -> IBackend:
 def _report(subject: Subject, measure: IBackend, graph: RandomGraph, what: str) -> None:
     mine = subject.load(graph.network)
     try:
-        theirs = subject.runtime().load(graph.network, optimize={"backends": [measure]})
+        theirs = subject.runtime().load(graph.network, optimize={"backends": [measure], "oracle": False})
     except BackendError as error:
         subject.note(f"{what}: {MEASURE} cannot run it: {error.message}")
         return

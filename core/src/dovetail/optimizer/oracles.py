@@ -7,9 +7,9 @@ the bits that the oracle would compute in every run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..graph.layer import Layer
 from ..ground.errors import LimitError, LoadTimeoutError, PlacementError, RunTimeoutError
@@ -21,9 +21,12 @@ from ..ground.logs import Log
 if TYPE_CHECKING:
     from ..graph.descriptor import Array
     from ..layers.network import Network
-    from ..optimizer import CompileRequest
-    from ..optimizer.constant_layers import Evaluation
+    from .constant_layers import Evaluation
+    from .request import CompileRequest
+    from .source import NetworkSource
 
+RunOnce: TypeAlias = "Callable[[NetworkSource, CompileRequest, float], list[Array]]"
+"""Runs a network without inputs on one thread, in so many seconds; returns its outputs."""
 _log = Log("dovetail")
 NONE_INSTALLED = "no backend that is installed declares itself an oracle"
 
@@ -32,19 +35,21 @@ class InstalledOracles:
     """Computes layers by the first oracle that takes them.
 
     Args:
+        run_once: Runs the network that a layer becomes.
         registry: Where oracles are looked for.
         isolate: Ids of backends that the user wants in processes of their own; None: those whose
             manifest asks for it.
     """
 
-    def __init__(self, registry: Any, isolate: Sequence[str] | str | None = None) -> None:
+    def __init__(self, run_once: RunOnce, registry: Any, isolate: Sequence[str] | str | None = None) -> None:
+        self._run_once = run_once
         self._registry = registry
         self._isolate = [isolate] if isinstance(isolate, str) else isolate
         self._oracles: list[tuple[str, str]] | None = None
 
     def evaluate(self, layer: Layer, barred: Collection[str], seconds: float) -> Evaluation:
         """Compute a layer, all of whose connected inputs are constants; see `ConstantEvaluator`."""
-        from ..optimizer.constant_layers import Evaluation
+        from .constant_layers import Evaluation
 
         if self._oracles is None:
             tell = getattr(self._registry, "oracles", None)  # which a registry of the caller's need not have
@@ -88,9 +93,9 @@ class InstalledOracles:
             DovetailError: It failed.
         """
         from ..isolation.parts import flattened_layer, network_of
-        from ..optimizer import CompileRequest, NetworkSource
-        from ..optimizer.rewriting import release_constants
-        from ..runtime import Runtime
+        from .request import CompileRequest
+        from .rewriting import release_constants
+        from .source import NetworkSource
 
         part = flattened_layer(layer)
 
@@ -108,22 +113,23 @@ class InstalledOracles:
             isolate=None if self._isolate is None else [one for one in self._isolate if one == name],
         )
         load = budget()
+        seconds = seconds if load.seconds_left is None else min(load.seconds_left, seconds)
         left = Limits(
             memory=max(load.limits.memory - load.memory, 0) + network.bytes_of_constants() + 1,  # which are there already
             elements=load.limits.elements,
             layers=load.limits.layers,
             nesting=load.limits.nesting,
-            seconds=seconds if load.seconds_left is None else min(load.seconds_left, seconds),
+            seconds=seconds,
         )
         try:
-            with limited(left), Runtime(threads=1) as runtime, runtime.load(source, optimize=request) as loaded:
-                return list(loaded.run({}, timeout=left.seconds).values())
+            with limited(left):
+                return self._run_once(source, request, seconds)
         finally:
             release_constants(network)
 
 
-def with_oracles(request: CompileRequest) -> CompileRequest:
+def with_oracles(request: CompileRequest, run_once: RunOnce) -> CompileRequest:
     """Put the installed oracles into a request that leaves open who computes constants."""
     if request.oracle is not True or not request.passes:
         return request
-    return request.replaced(oracle=InstalledOracles(request.registry, request.isolate))
+    return request.replaced(oracle=InstalledOracles(run_once, request.registry, request.isolate))
