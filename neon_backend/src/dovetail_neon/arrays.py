@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Chars = npt.NDArray[np.int8]
+Octets = npt.NDArray[np.uint8]
 Shorts = npt.NDArray[np.int16]
 Longs = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]

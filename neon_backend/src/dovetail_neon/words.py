@@ -109,7 +109,7 @@ def _pool_of_bytes(descriptor: Any, inputs: int) -> tuple[str, str]:
 
 
 def _sum_of_bytes(descriptor: Any, inputs: int) -> tuple[str, str]:
-    what = "addition" if descriptor.factors[1] >= 0 else "subtraction"
+    what = "addition" if min(descriptor.factors) >= 0 else "subtraction"
     return f"{what} + requantization", "in bytes"
 
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
+#include "dovetail_neon/quantized/second.h"
 
 namespace dovetail_acc::ACC_ISA {
 
@@ -24,28 +25,31 @@ template <typename Combine> static void combine_bytes(int64_t begin, int64_t end
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_sum &s = *(const acc_quantized_sum *)job->parameters;
     const Combine combine(s);
-    const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
+    const Byte *left = (const Byte *)job->inputs[0];
     Byte *out = (Byte *)job->outputs[0];
-    const auto combined = [&](int64_t at) __attribute__((always_inline)) {
-        return combine(to_floats(load_bytes(left + at) - s.zero_a), to_floats(load_bytes(right + at) - s.zero_b));
+    const auto combined = [&](const Byte *p, const Byte *q) __attribute__((always_inline)) {
+        return combine(to_floats(load_bytes(p) - s.zero_a), to_floats(load_bytes(q) - s.zero_b));
     };
     int64_t at = begin * BLOCK;
+    Second right(job, s.second, at);
     const int64_t stop = lesser(end * BLOCK, s.count);
     if (Combine::most(s) < NEAR) {
         const NearRounding rounding(s.zero, s.low, s.high);
-        for (; at + GROUP <= stop; at += GROUP) {
+        for (; at + GROUP <= stop; at += GROUP, right.advance(GROUP)) {
             Integers x[GROUP_VECTORS];
+            const Byte *const beside = right.here();
 #pragma GCC unroll 4
-            for (int v = 0; v < GROUP_VECTORS; v++) x[v] = rounding(combined(at + v * LANES));
+            for (int v = 0; v < GROUP_VECTORS; v++) x[v] = rounding(combined(left + at + v * LANES, beside + v * LANES));
             const GroupBytes bytes = in_order(rounding.bytes(x));
             __builtin_memcpy(out + at, &bytes, sizeof(bytes));
         }
     }
     const Rounding rounding(s.zero, s.low, s.high);
-    for (; at < stop; at += BLOCK) {
+    for (; at < stop; at += BLOCK, right.advance(BLOCK)) {
         Integers x[BLOCK_VECTORS];
+        const Byte *const beside = right.here();
 #pragma GCC unroll 4
-        for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = rounding(combined(at + v * LANES));
+        for (int v = 0; v < BLOCK_VECTORS; v++) x[v] = rounding(combined(left + at + v * LANES, beside + v * LANES));
         store_block(out + at, x, (int)lesser<int64_t>(BLOCK, s.count - at));
     }
 }
@@ -64,10 +68,11 @@ struct Least {
 template <typename Extreme> static void extreme_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_sum &s = *(const acc_quantized_sum *)job->parameters;
-    const Byte *left = (const Byte *)job->inputs[0], *right = (const Byte *)job->inputs[1];
+    const Byte *left = (const Byte *)job->inputs[0];
     Byte *out = (Byte *)job->outputs[0];
-    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
-        const Block16 a = Extreme::of(load_as<Block16>(left + at), load_as<Block16>(right + at));
+    Second right(job, s.second, begin * BLOCK);
+    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK, right.advance(BLOCK)) {
+        const Block16 a = Extreme::of(load_as<Block16>(left + at), load_as<Block16>(right.here()));
         __builtin_memcpy(out + at, &a, (size_t)lesser<int64_t>(BLOCK, s.count - at));
     }
 }

@@ -4,22 +4,35 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from dovetail.abi cimport dovetail_body
 from dovetail_neon.quantized.parameters cimport acc_quantize, acc_quantized_entry, acc_quantized_kernels, acc_quantized_reorder
-from dovetail_neon.quantized.parameters cimport acc_quantized_prelu, acc_quantized_sum, acc_quantized_table
-from dovetail_neon.quantized.requantization cimport BLOCK, shift_of
+from dovetail_neon.quantized.parameters cimport acc_quantized_prelu, acc_quantized_second, acc_quantized_sum, acc_quantized_table
+from dovetail_neon.quantized.requantization cimport BLOCK, kept, shift_of
 from dovetail_neon.quantized.scales cimport fixed_point
 from dovetail_neon.workload.making cimport DOVETAIL_ALIAS_IN_PLACE, LONG_PLANE, Kernels, Workload, new_workload
+
+import numpy as np
 
 from dovetail.layers import TieRounding
 
 from dovetail_neon.geometry.layouts import pixel_bytes
 
 
+cdef int fill_second(Workload workload, acc_quantized_second *second, layer, Kernels kernels) except -1:
+    """Keep the second of two tensors, if it is constant, as signed as the first inside images."""
+    constants = layer.descriptor.constants
+    if constants is not None:
+        is_flipped = layer.output.info.dtype.is_signed != bool(kernels.quantized.is_signed)
+        second.constants = kept(workload, constants.view(np.uint8) ^ np.uint8(0x80 if is_flipped else 0))
+        second.period = constants.size
+    return 0
+
+
 cdef object combined(object layer, Kernels kernels, tuple factors, zeros, bounds, dovetail_body body):
     """Return the workload of an operation on two tensors of one layout in bytes."""
-    cdef Workload workload = new_workload(sizeof(acc_quantized_sum), 2, 1)
+    cdef Workload workload = new_workload(sizeof(acc_quantized_sum), len(layer.inputs), 1)
     cdef acc_quantized_sum *s = <acc_quantized_sum *>workload.state.parameters
     cdef int32_t shift = shift_of(kernels, layer.output.info.dtype)
     s.count = layer.output.info.nbytes
+    fill_second(workload, &s.second, layer, kernels)
     s.a, s.b = factors
     s.zero_a, s.zero_b, s.zero = zeros[0] + shift, zeros[1] + shift, zeros[2] + shift
     s.low, s.high = bounds[0] + shift, bounds[1] + shift
@@ -49,10 +62,11 @@ def create_extreme(layer, Kernels kernels):
 def create_prelu(layer, Kernels kernels):
     """Return the workload of a `PreluQuantized`."""
     d = layer.descriptor
-    cdef Workload workload = new_workload(sizeof(acc_quantized_prelu), 2, 1)
+    cdef Workload workload = new_workload(sizeof(acc_quantized_prelu), len(layer.inputs), 1)
     cdef acc_quantized_prelu *s = <acc_quantized_prelu *>workload.state.parameters
     cdef int32_t shift = shift_of(kernels, layer.output.info.dtype)
     s.count = layer.output.info.nbytes
+    fill_second(workload, &s.second, layer, kernels)
     s.above, s.below = fixed_point(d.above), fixed_point(d.below)
     s.zero_x, s.zero_slope, s.zero = d.zeros[0] + shift, d.zeros[1] + shift, d.zeros[2] + shift
     s.low = -128 if kernels.quantized.is_signed else 0

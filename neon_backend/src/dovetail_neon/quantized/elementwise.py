@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,12 +14,17 @@ from dovetail.layers import Activation, BinaryOperation, BroadcastTo, Concat, El
 from dovetail.quantized.fixed_point import scaling_within
 from dovetail.quantized.tables import Table, packed, requantizing, stored, table_of
 
+from ..arrays import Chars, Octets
 from ..fusion.lowering import Lowering
 from ..geometry.layouts import Image, bytes_info
 from .kinds import AddQuantized, ExtremeQuantized, MapQuantized, MultiplyQuantized, PreluQuantized
-from .rows import define_rows, rows
+from .rows import define_rows, repeated, rows
 from .support import LARGEST, clamp_range, product_of, scheme
 
+Constants: TypeAlias = "Chars | Octets | None"
+"""The second of two tensors, if it is constant."""
+Combining: TypeAlias = "Callable[[TensorInfo, Constants], PrivateLayer]"
+"""Makes the kind that combines two tensors, whose result has that info."""
 _BESIDE = 1e-3 * LARGEST
 _WHOLE = np.float32(12582912.0)
 """To this a float adds a whole number (requantization.h)."""
@@ -32,7 +37,8 @@ def lower_binary(lowering: Lowering, layer: Layer) -> bool:
         return False
     if _lower_constant(lowering, layer, layer.descriptor.operation, (a, b)):
         return True
-    _lower_two(lowering, layer, (a, b), partial(_combining, layer, layer.descriptor.operation, (a, b)))
+    order = (1, 0) if layer.constant(1) is None and layer.constant(0) is not None else (0, 1)
+    _lower_two(lowering, layer, order, partial(_combining, layer, layer.descriptor.operation, (a, b), order))
     return True
 
 
@@ -48,21 +54,31 @@ def lower_prelu(lowering: Lowering, layer: Layer) -> bool:
     above, below = map(scaling_within, factors)
     zeros = scheme(x).zero_point[0], scheme(slopes).zero_point[0], scheme(layer.output).zero_point[0]
 
-    def kind(info: TensorInfo) -> PreluQuantized:
-        return PreluQuantized(infos=(info,), above=above, below=below, zeros=zeros)
+    def kind(info: TensorInfo, constants: Constants) -> PreluQuantized:
+        return PreluQuantized(infos=(info,), constants=constants, above=above, below=below, zeros=zeros)
 
-    _lower_two(lowering, layer, (x, slopes), kind)
+    _lower_two(lowering, layer, (0, 1), kind)
     return True
 
 
-def _lower_two(
-    lowering: Lowering, layer: Layer, slots: tuple[OutputSlot, OutputSlot], kind: Callable[[TensorInfo], PrivateLayer]
-) -> None:
-    """Bring two tensors to one layout of bytes, and combine them."""
+def _lower_two(lowering: Lowering, layer: Layer, order: tuple[int, int], kind: Combining) -> None:
+    """Bring two tensors to one layout of bytes, and combine them.
+
+    Args:
+        lowering: Of the part.
+        layer: It has two inputs.
+        order: Of these; a second one that is constant is kept in that layout.
+        kind: Makes what combines them.
+    """
     info = layer.output.known_info
+    slots = [slot for slot in (layer.inputs[index].source for index in order) if slot is not None]
     whole = [slot for slot in slots if slot.known_info.sizes == info.sizes]
     layout = next(filter(None, map(lowering.byte_layout, whole)), None)
     image = Image(1, info.elements, 1, 1) if layout is None else Image.of(info, layout)
+    constant, constants = layer.constant(order[1]), None
+    if constant is not None:
+        constants = repeated(constant, info, image, layout)
+        del slots[1]
     operands = []
     for slot in slots:
         if layout is not None and slot in whole:
@@ -70,7 +86,7 @@ def _lower_two(
         else:
             plain = _broadcast(lowering, slot, info, layer)
             operands.append(rows(lowering, plain, image, layer, channels_last=layout is not DataLayout.NCHW))
-    made = lowering.emit(kind(bytes_info(image, info.dtype)), operands, [layer]).output
+    made = lowering.emit(kind(bytes_info(image, info.dtype), constants), operands, [layer]).output
     if layout is None:
         define_rows(lowering, layer, made, image)
     else:
@@ -99,16 +115,22 @@ def _factors(operation: BinaryOperation, a: OutputSlot, b: OutputSlot, output: O
 
 
 def _combining(
-    layer: Layer, operation: BinaryOperation, operands: tuple[OutputSlot, OutputSlot], info: TensorInfo
+    layer: Layer,
+    operation: BinaryOperation,
+    operands: tuple[OutputSlot, OutputSlot],
+    order: tuple[int, int],
+    info: TensorInfo,
+    constants: Constants,
 ) -> AddQuantized | MultiplyQuantized | ExtremeQuantized:
     if operation in (BinaryOperation.MAXIMUM, BinaryOperation.MINIMUM):
-        return ExtremeQuantized(infos=(info,), greater=operation is BinaryOperation.MAXIMUM)
-    a, b = operands
-    factors = _factors(operation, a, b, layer.output)
-    zeros = scheme(a).zero_point[0], scheme(b).zero_point[0], scheme(layer.output).zero_point[0]
+        return ExtremeQuantized(infos=(info,), constants=constants, greater=operation is BinaryOperation.MAXIMUM)
+    factors = _factors(operation, *operands, layer.output)
+    first, second, result = (scheme(slot).zero_point[0] for slot in (*(operands[index] for index in order), layer.output))
+    zeros, bounds = (first, second, result), clamp_range(layer)
     if operation is BinaryOperation.MUL:
-        return MultiplyQuantized(infos=(info,), factor=factors[0], zeros=zeros, bounds=clamp_range(layer))
-    return AddQuantized(infos=(info,), factors=factors, zeros=zeros, bounds=clamp_range(layer))
+        return MultiplyQuantized(infos=(info,), constants=constants, factor=factors[0], zeros=zeros, bounds=bounds)
+    factors = factors[order[0]], factors[order[1]]
+    return AddQuantized(infos=(info,), constants=constants, factors=factors, zeros=zeros, bounds=bounds)
 
 
 # --- tables ---------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from dovetail.graph.descriptor import Infos, descriptor_class
 from dovetail.layers import MatMul, TieRounding
 from dovetail.quantized.fixed_point import Scaling
 
-from ..arrays import Doubles, Floats, Ints, Longs, Whole
+from ..arrays import Chars, Doubles, Floats, Ints, Longs, Octets, Whole
 from ..filters import macs_of
 from ..geometry.layouts import Image
 from ..geometry.window import Geometry
@@ -116,7 +116,15 @@ class PoolQuantized(PrivateLayer, kind="CpuAcc.PoolQuantized"):
 
 
 @descriptor_class
-class AddQuantized(PrivateLayer, kind="CpuAcc.AddQuantized"):
+class TwoQuantized(PrivateLayer):
+    """Base of kinds that combine two tensors of one layout in bytes."""
+
+    constants: Chars | Octets | None = None
+    """The second tensor in that layout, if it is constant: only as much as repeats itself."""
+
+
+@descriptor_class
+class AddQuantized(TwoQuantized, kind="CpuAcc.AddQuantized"):
     """Two quantized tensors of one layout in bytes, added in float32.
 
     The sum of factor * (element - zero point) is rounded.
@@ -129,7 +137,7 @@ class AddQuantized(PrivateLayer, kind="CpuAcc.AddQuantized"):
 
 
 @descriptor_class
-class MultiplyQuantized(PrivateLayer, kind="CpuAcc.MultiplyQuantized"):
+class MultiplyQuantized(TwoQuantized, kind="CpuAcc.MultiplyQuantized"):
     """Two quantized tensors of one layout in bytes, multiplied less their zero points.
 
     The product times a factor is rounded.
@@ -142,7 +150,7 @@ class MultiplyQuantized(PrivateLayer, kind="CpuAcc.MultiplyQuantized"):
 
 
 @descriptor_class
-class PreluQuantized(PrivateLayer, kind="CpuAcc.PreluQuantized"):
+class PreluQuantized(TwoQuantized, kind="CpuAcc.PreluQuantized"):
     """Elements of at least 0, and others times their slope: two tensors of one layout in bytes."""
 
     above: Scaling
@@ -168,7 +176,7 @@ class ProductQuantized(PrivateLayer, kind="CpuAcc.ProductQuantized"):
 
 
 @descriptor_class
-class ExtremeQuantized(PrivateLayer, kind="CpuAcc.ExtremeQuantized"):
+class ExtremeQuantized(TwoQuantized, kind="CpuAcc.ExtremeQuantized"):
     """The greater or the lesser of two tensors of one layout in bytes and of one quantization."""
 
     greater: bool

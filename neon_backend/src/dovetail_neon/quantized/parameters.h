@@ -182,11 +182,18 @@ typedef struct {
     int32_t reserved;
 } acc_quantized_pooling;
 
-/* output = zero + a * (inputs[0] - zero_a) + b * (inputs[1] - zero_b), rounded, or their product:
- * zero + a * (inputs[0] - zero_a) * (inputs[1] - zero_b); of the greater or lesser of two, which
- * share one quantization, `count` is all that matters. Range: blocks of 16 bytes. */
+/* The second of two tensors of one layout in bytes. */
+typedef struct {
+    const void *constants;          /* signed as the bytes of the first; NULL: it is inputs[1] */
+    int64_t period;                 /* bytes of the constants, which repeat themselves: whole groups of 64, or all */
+} acc_quantized_second;
+
+/* output = zero + a * (inputs[0] - zero_a) + b * (second - zero_b), rounded, or their product: zero
+ * + a * (inputs[0] - zero_a) * (second - zero_b); of the greater or lesser of two, which share one
+ * quantization, `count` and `second` are all that matters. Range: blocks of 16 bytes. */
 typedef struct {
     int64_t count;                  /* bytes, whole blocks */
+    acc_quantized_second second;
     float a, b;
     int32_t zero_a, zero_b;
     float low, high;
@@ -247,9 +254,10 @@ typedef struct {
 } acc_quantized_product;
 
 /* zero + above * (inputs[0] - zero_x) where that is at least 0, else below * (inputs[0] - zero_x) *
- * (inputs[1] - zero_slope). Range: blocks of 16 bytes. */
+ * (second - zero_slope). Range: blocks of 16 bytes. */
 typedef struct {
     int64_t count;                  /* bytes, whole blocks */
+    acc_quantized_second second;
     acc_fixed_point above, below;
     int32_t zero_x, zero_slope;
     int32_t zero, low, high;

@@ -129,8 +129,13 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
         int32_t offset
         int32_t polls
 
+    ctypedef struct acc_quantized_second:
+        const void *constants
+        int64_t period
+
     ctypedef struct acc_quantized_sum:
         int64_t count
+        acc_quantized_second second
         float a
         float b
         int32_t zero_a
@@ -183,6 +188,7 @@ cdef extern from "dovetail_neon/quantized/parameters.h" nogil:
 
     ctypedef struct acc_quantized_prelu:
         int64_t count
+        acc_quantized_second second
         acc_fixed_point above, below
         int32_t zero_x
         int32_t zero_slope

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
+#include "dovetail_neon/quantized/second.h"
 
 namespace dovetail_acc::ACC_ISA {
 
@@ -141,13 +142,15 @@ static void multiply_matrices(int64_t begin, int64_t end, int32_t, void *arg) {
 static void prelu_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     const acc_job *job = (const acc_job *)arg;
     const acc_quantized_prelu &s = *(const acc_quantized_prelu *)job->parameters;
-    const Byte *in = (const Byte *)job->inputs[0], *slopes = (const Byte *)job->inputs[1];
+    const Byte *in = (const Byte *)job->inputs[0];
     Byte *out = (Byte *)job->outputs[0];
-    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK) {
+    Second second(job, s.second, begin * BLOCK);
+    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK, second.advance(BLOCK)) {
         Byte block[BLOCK];
+        const Byte *const slopes = second.here();
         for (int i = 0; i < BLOCK; i++) {
             const int32_t x = in[at + i] - s.zero_x;
-            const int32_t above = scaled(x, s.above), below = scaled(x * (slopes[at + i] - s.zero_slope), s.below);
+            const int32_t above = scaled(x, s.above), below = scaled(x * (slopes[i] - s.zero_slope), s.below);
             block[i] = (Byte)lesser(s.high, greater(s.low, (x >= 0 ? above : below) + s.zero));
         }
         __builtin_memcpy(out + at, block, (size_t)lesser<int64_t>(BLOCK, s.count - at));
