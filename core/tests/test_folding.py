@@ -5,6 +5,7 @@ import pytest
 
 from dovetail import Network
 from dovetail.graph.descriptor import Constant
+from dovetail.graph.late_array import LateArray
 from dovetail.graph.tensor import DType
 from dovetail.ground.limits import Limits, budget, limited
 from dovetail.layers import Shape, StridedSlice
@@ -127,3 +128,42 @@ def test_the_shape_of_a_scalar_is_empty_and_known():
     InferAndFold().run(net)
     value = net.outputs[0].inputs[0].source.layer.descriptor.value
     assert (value.shape, value.dtype) == ((0,), np.int64)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_weights_that_are_only_written_otherwise_may_stay_in_their_file(late):
+    read, held = [], np.arange(24, dtype=np.float16).reshape(2, 3, 4)
+
+    def weights():
+        read.append(1)
+        return held
+
+    net = Network()
+    slot = net.constant(LateArray((2, 3, 4), DType.FLOAT16, weights), "w")
+    slot = net.reshape(net.permute(net.cast(slot, DType.FLOAT32, name="real"), (2, 0, 1)), (4, 6))
+    net.output(net.addition(net.input("x", (4, 6)), slot), "y")
+    assert InferAndFold(late=late).run(net) == 3
+    (constant,) = [layer.descriptor for layer in net if isinstance(layer.descriptor, Constant)]
+    assert len(read) == (not late)
+    assert (constant.elements, constant.dtype) == (24, None)
+    wanted = held.astype(np.float32).transpose(2, 0, 1).reshape(4, 6)
+    for _ in range(2):
+        np.testing.assert_array_equal(constant.value, wanted)
+    assert constant.value.dtype == np.float32
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize(("dtype", "to", "folds"), [("float32", "int8", False), ("bfloat16", "float32", True)])
+def test_weights_that_may_not_evaluate_are_read_to_find_out(dtype, to, folds):
+    """Whether 1e30 becomes an integer that every machine agrees about, only the value tells."""
+    read, dtype = [], DType[dtype.upper()]
+
+    def weights():
+        read.append(1)
+        return np.full((8, 8), 1e30 if dtype is DType.FLOAT32 else 0x3F80, dtype.numpy)
+
+    net = Network()
+    net.output(net.cast(net.constant(LateArray((8, 8), dtype, weights), "w"), DType[to.upper()]), "y")
+    assert InferAndFold(late=True).run(net) == folds
+    assert ("dovetail.Cast" in [layer.kind for layer in net]) is not folds
+    assert len(read) == 1

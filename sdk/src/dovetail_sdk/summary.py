@@ -67,7 +67,7 @@ def _inferred(network: Network, shapes: Mapping[str, Any]) -> Graph:
     from dovetail.optimizer.passes import DropUnused, FixShapes, InferAndFold
 
     graph = network.copy()
-    for step in (FixShapes(shapes), InferAndFold(keep_dequantize=True), DropUnused()):
+    for step in (FixShapes(shapes), InferAndFold(keep_dequantize=True, late=True), DropUnused()):
         step.run(graph)
     return graph
 

@@ -48,7 +48,7 @@ class Expansion:
 
     @cached_property
     def _allowed(self) -> int:
-        stored, most = 0, len(self._file.data) // _LEAST
+        stored, most = 0, len(self._file.source.data) // _LEAST
         for index in range(len(self._file.subgraphs)):
             stored += self._of_subgraph(index)
             if stored >= most:  # entries that lead to the same subgraph are no more of it

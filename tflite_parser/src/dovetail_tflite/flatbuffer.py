@@ -23,6 +23,7 @@ from flatbuffers import packer
 
 from dovetail.ground.records import NamedTuple
 
+from .late_pages import LatePages
 from .schema import TABLES
 
 Bytes: TypeAlias = "npt.NDArray[np.uint8]"
@@ -66,19 +67,30 @@ class Source:
 
     Args:
         data: All of its bytes.
+        late: Reads those that are about to be looked at; None: they are all there.
 
     Attributes:
         vtables: What was read of them, by their place and the type of the table; see `_VTable`.
             Tables of a file share some few.
     """
 
-    __slots__ = ("_left", "buffer", "data", "vtables")
+    __slots__ = ("_left", "buffer", "data", "late", "vtables")
 
-    def __init__(self, data: Bytes) -> None:
+    def __init__(self, data: Bytes, late: LatePages | None = None) -> None:
         self.data = data
+        self.late = late
         self.buffer = data.data
         self.vtables: dict[tuple[int, str], _VTable] = {}
         self._left = _FREE + _REPEATS * len(data)
+
+    def need(self, begin: int, end: int) -> None:
+        """Have bytes there that are about to be looked at, and lie in the file.
+
+        Raises:
+            ModelError: They cannot be read.
+        """
+        if self.late is not None and end > begin:
+            self.late.need(begin, end)
 
     def count(self, nbytes: int) -> None:
         """Count bytes that are about to be made Python objects.
@@ -173,6 +185,8 @@ class Table:
         self._fields = _fields(name)
         if at < 0 or at + _TABLE.size > size:
             raise self._leads_to("a table", at)
+        if source.late is not None:
+            source.late.need(at, at + _TABLE.size)
         vtable = at - _table_at(self._buffer, at)[0]
         known = source.vtables.get((vtable, name))
         if known is None:
@@ -180,15 +194,19 @@ class Table:
         reach, self._offsets = known
         if at + reach > size:
             raise BrokenFile(f"{name} at byte {at} has {reach} bytes, of a file of {size}")
+        if source.late is not None:
+            source.late.need(at, at + reach)
 
     def _read_vtable(self, at: int) -> _VTable:
         if at < 0 or at + _VTABLE.size > self._size:
             raise self._leads_to("a vtable", at)
+        self._source.need(at, at + _VTABLE.size)
         length, reach = _VTABLE.unpack_from(self._buffer, at)
         if length < _VTABLE.size or length % 2 or at + length > self._size:
             raise BrokenFile(f"{self.name} at byte {self._at} has a vtable of {length} bytes at byte {at}")
         if reach < _TABLE.size:
             raise BrokenFile(f"{self.name} at byte {self._at} has {reach} bytes, of a file of {self._size}")
+        self._source.need(at, at + length)
         offsets = [0] * len(TABLES[self.name].split())
         count = min(length // 2 - 2, len(offsets))
         entries = unpack_from(f"<{count}H", self._buffer, at + _VTABLE.size)
@@ -199,11 +217,12 @@ class Table:
         return _VTable(reach, tuple(offsets))
 
     @classmethod
-    def root(cls, data: Bytes, name: str) -> Table:
+    def root(cls, data: Bytes | Source, name: str) -> Table:
         """Return the table that a file begins with."""
-        if len(data) < 8:
-            raise BrokenFile(f"there are {len(data)} bytes")
-        source = Source(data)
+        source = data if isinstance(data, Source) else Source(data)
+        if len(source.data) < 8:
+            raise BrokenFile(f"there are {len(source.data)} bytes")
+        source.need(0, 8)
         return cls(source, _offset_at(source.buffer, 0)[0], name)
 
     def _leads_to(self, what: str, at: int) -> BrokenFile:
@@ -223,7 +242,7 @@ class Table:
         found: int = at + _offset_at(self._buffer, at)[0]
         return found
 
-    def _vector(self, field: _Field, itemsize: int) -> tuple[int, int]:
+    def _vector(self, field: _Field, itemsize: int, *, is_read: bool = True) -> tuple[int, int]:
         """Return where the elements of a vector lie, and how many; none if it is left out."""
         at = self._target(field)
         if at is None:
@@ -231,9 +250,14 @@ class Table:
         begin = at + 4
         if begin > self._size:
             raise self._leads_to("a vector", at)
+        late = self._source.late
+        if late is not None:
+            late.need(at, begin)
         count: int = _offset_at(self._buffer, at)[0]
         if begin + count * itemsize > self._size:
             raise BrokenFile(f"{self.name} has a vector of {count} elements at byte {at} of {self._size}")
+        if late is not None and is_read and count:
+            late.need(begin, begin + count * itemsize)
         return begin, count
 
     def has(self, name: str) -> bool:
@@ -284,6 +308,13 @@ class Table:
         dtype = np.dtype(_DTYPES[field.type[1:-1]])
         at, count = self._vector(field, dtype.itemsize)
         return self._source.data[at : at + count * dtype.itemsize].view(dtype)
+
+    def extent(self, name: str) -> tuple[int, int]:
+        """Return where the bytes of a vector lie, and how many there are, without reading them."""
+        field = self._fields[name]
+        itemsize = np.dtype(_DTYPES[field.type[1:-1]]).itemsize
+        at, count = self._vector(field, itemsize, is_read=False)
+        return at, count * itemsize
 
     def table(self, name: str, of: str = "") -> Table | None:
         """Return a table, or None; `of` names its type where the schema has a union."""

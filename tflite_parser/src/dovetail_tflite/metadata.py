@@ -12,13 +12,15 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from dovetail import DovetailError
 from dovetail.graph.meaning import Meaning
 from dovetail.ground.logs import Log
 
-from .flatbuffer import BrokenFile, Bytes, Table, Tables
+from .flatbuffer import BrokenFile, Bytes, Source, Table, Tables
 from .model_file import ModelFile
 
 _log = Log("dovetail")
@@ -59,6 +61,8 @@ def meanings(file: ModelFile, subgraph: int, inputs: Sequence[str], outputs: Seq
     try:
         root = _root(file)
         return {} if root is None else dict(_found(file, root, subgraph, inputs, outputs))
+    except DovetailError:
+        raise
     except (BrokenFile, *_TROUBLE) as error:
         _log.warning("%s: its metadata are left out, being damaged: %s", file.origin, error)
         return {}
@@ -78,9 +82,12 @@ def metadata_of(file: ModelFile) -> dict[str, str]:
             found |= {f"metadata.{name}": root.text(name) for name in _TEXTS}
         entries = file.root.tables("metadata")
         for index in range(min(len(entries), _MOST_ENTRIES)):
-            data = file.buffers[entries[index].number("buffer")].view("data")
-            if entries[index].text("name") != _ENTRY and len(data) <= _LONGEST_TEXT:
+            buffer = file.buffers[entries[index].number("buffer")]
+            if entries[index].text("name") != _ENTRY and buffer.extent("data")[1] <= _LONGEST_TEXT:
+                data = buffer.view("data")
                 found.setdefault(f"metadata.{entries[index].text('name')}", _text(bytes(data)))
+    except DovetailError:
+        raise
     except (BrokenFile, *_TROUBLE) as error:
         _log.warning("%s: some of its metadata are left out, being damaged: %s", file.origin, error)
     return {name: text for name, text in found.items() if text}
@@ -112,7 +119,7 @@ def _found(
     file: ModelFile, root: Table, subgraph: int, inputs: Sequence[str], outputs: Sequence[str]
 ) -> Iterator[tuple[str, Meaning]]:
     subgraphs = root.tables("subgraph_metadata")
-    labels = _Labels(file.data)
+    labels = _Labels(file.source)
     if subgraph >= len(subgraphs):
         return
     for end, names in (("input_tensor_metadata", inputs), ("output_tensor_metadata", outputs)):
@@ -155,17 +162,17 @@ class _Labels:
     """Files in the archive behind a model: any number of tensors may name one, each is read once.
 
     Args:
-        data: The model, and the archive.
+        source: The model, and the archive.
     """
 
-    def __init__(self, data: Bytes) -> None:
-        self._data = data
+    def __init__(self, source: Source) -> None:
+        self._source = source
         self._known: dict[str, tuple[str, ...]] = {}
         self._left = _LARGEST_FILES
 
     @cached_property
     def _archive(self) -> zipfile.ZipFile:
-        return zipfile.ZipFile(io.BytesIO(self._data.data))
+        return zipfile.ZipFile(_Reading(self._source))
 
     def lines(self, name: str) -> tuple[str, ...]:
         """Return the lines of a file.
@@ -184,3 +191,36 @@ class _Labels:
             self._left -= len(text)
             self._known[name] = tuple(text.decode("utf-8", "replace").splitlines())
         return self._known[name]
+
+
+class _Reading(io.RawIOBase):
+    """The bytes of a model as a file: what is asked of it is read, and no more.
+
+    Args:
+        source: All of them.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: len(self._source.data)}[whence]
+        if begin + offset < 0:
+            raise ValueError(f"byte {begin + offset} of a model is meant")
+        self._at = begin + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        count = min(len(buffer), max(len(self._source.data) - self._at, 0))
+        end = self._at + count
+        self._source.need(self._at, end)
+        memoryview(buffer)[:count] = self._source.buffer[self._at : end]
+        self._at = end
+        return count

@@ -59,10 +59,16 @@ def parse(model: str | os.PathLike[str] | bytes, *, signature: str | None = None
 
 def _translated(found: ModelFile, signature: str | None = None) -> Network:
     try:
-        return translate(found, signature)
+        network = translate(found, signature)
+        found.check()
+        return network
     except DovetailError:
+        found.check()  # else what was read of two files is called broken
         raise
     except LOW_LEVEL_ERRORS as error:
         # A file may lie in ways that no check foresees; whatever Python then says is about the
         # file.
+        found.check()
         raise malformed(f"{found.origin} is malformed: {said(error)}") from error
+    finally:
+        found.close()

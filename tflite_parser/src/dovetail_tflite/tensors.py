@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from dovetail import DType, Quantization
+from dovetail.graph.late_array import LateArray
+from dovetail.ground.late_reads import PlaceInFile, may_wait
+from dovetail.ground.limits import budget
 from dovetail.ground.records import NamedTuple
 
-from .flatbuffer import BrokenFile, Table
+from .flatbuffer import BrokenFile, Bytes, Table
 from .model_file import ModelFile
 from .sparse import filled_in
 from .unsupported import Unsupported
@@ -26,6 +30,9 @@ _NARROW = {"int4": (4, DType.INT8), "int2": (2, DType.INT8), "uint4": (4, DType.
 """Types that several elements share a byte of: bits, and what they become."""
 _KNOWN = {dtype.label: dtype for dtype in DType}
 _MAX_AXES = 32
+_OF_ITS_OWN = 1 << 16
+"""Bytes of a tensor that is read apart; those around it are read with what lies there."""
+Value: TypeAlias = "npt.NDArray[Any] | LateArray"
 _DETAILS = ("no", "custom", "blockwise", "multi-axis")
 
 
@@ -38,7 +45,7 @@ class Tensor(NamedTuple):
         shape: Its sizes, -1 where they are open.
         quantization: How its integers stand for real numbers, if they do.
         is_variable: True if it keeps its value from one run to the next.
-        value: What it holds, if it is a constant.
+        value: What it holds, if it is a constant; large ones may wait in the file.
     """
 
     name: str
@@ -46,7 +53,7 @@ class Tensor(NamedTuple):
     shape: tuple[int, ...]
     quantization: Quantization | None
     is_variable: bool
-    value: npt.NDArray[Any] | None
+    value: Value | None
 
 
 def type_name(code: int) -> str:
@@ -92,16 +99,14 @@ def read_tensor(file: ModelFile, table: Table, index: int) -> Tensor:
     return Tensor(name, dtype, sizes, _quantization(table, dtype, sizes, what), table.number("is_variable"), value)
 
 
-def _value(
-    file: ModelFile, table: Table, code: int, dtype: DType, shape: tuple[int, ...], what: str
-) -> npt.NDArray[Any] | None:
+def _value(file: ModelFile, table: Table, code: int, dtype: DType, shape: tuple[int, ...], what: str) -> Value | None:
     if table.number("external_buffer"):
         raise Unsupported(f"the value of {what} lies in another file")
     number = table.number("buffer")
     if number == 0:  # which is empty, and means: none
         return None
-    data = _bytes_of(file, file.buffers[number], what)
-    if not len(data):
+    begin, size = _extent(file, file.buffers[number], what)
+    if not size:
         return None
     if -1 in shape:
         raise BrokenFile(f"{what} is a constant of shape {list(shape)}")
@@ -112,23 +117,47 @@ def _value(
     if sparsity is not None:
         if name in _NARROW:
             raise Unsupported(f"{what} is sparse and of type {name}")
-        stored = data[: len(data) // dtype.itemsize * dtype.itemsize].view(dtype.numpy)
+        stored = _bytes(file, begin, size // dtype.itemsize * dtype.itemsize, what).view(dtype.numpy)
         return filled_in(stored, sparsity, shape, file.making, what)
     nbytes = -(-count * bits // 8)
-    if len(data) < nbytes:
-        raise BrokenFile(f"{what} of shape {list(shape)} needs {nbytes} bytes, its buffer has {len(data)}")
-    data = data[:nbytes]
-    if name in _NARROW:
-        _check_made(file, count, 1, what)
-        return _sealed(_widened(data, bits, count, signed=name != "uint4")).reshape(shape)
-    if dtype is DType.BOOL:
-        _check_made(file, count, 1, what)
-        return _sealed(data != 0).reshape(shape)
+    if size < nbytes:
+        raise BrokenFile(f"{what} of shape {list(shape)} needs {nbytes} bytes, its buffer has {size}")
+    elements = _elements(name, dtype, bits, count)
+    late = file.source.late if may_wait(nbytes) else None
+    if elements is not None:
+        _check_made(file, count, 1 if late is None else 0, what)
+    if late is not None:
+        return _late(late.place(begin, nbytes, what), elements, dtype, shape)
+    data = _bytes(file, begin, nbytes, what)
+    if elements is not None:
+        return _sealed(elements(data)).reshape(shape)
     found = data.view(dtype.numpy)
     if not found.flags.aligned:
         _check_made(file, count, dtype.itemsize, what)
         found = _sealed(found.copy())
     return found.reshape(shape)
+
+
+def _elements(name: str, dtype: DType, bits: int, count: int) -> Callable[[Bytes], npt.NDArray[Any]] | None:
+    """Return what makes elements of a file's bytes; None where they are these bytes."""
+    if name in _NARROW:
+        return lambda data: _widened(data, bits, count, signed=name != "uint4")
+    if dtype is DType.BOOL:  # any byte but 0 is true
+        return lambda data: data != 0
+    return None
+
+
+def _late(
+    place: PlaceInFile, elements: Callable[[Bytes], npt.NDArray[Any]] | None, dtype: DType, shape: tuple[int, ...]
+) -> LateArray:
+    def read() -> npt.NDArray[Any]:
+        data = place.read()
+        if elements is None:
+            return data.view(dtype.numpy).reshape(shape)
+        budget().take_memory(math.prod(shape), place.what)
+        return _sealed(elements(data)).reshape(shape)
+
+    return LateArray(shape, dtype, read)
 
 
 def _check_made(file: ModelFile, count: int, itemsize: int, what: str) -> None:
@@ -143,14 +172,24 @@ def _sealed(made: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return made
 
 
-def _bytes_of(file: ModelFile, buffer: Table, what: str) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a buffer, which may lie behind the FlatBuffer in files above 2 GiB."""
+def _extent(file: ModelFile, buffer: Table, what: str) -> tuple[int, int]:
+    """Return where a buffer lies: behind the FlatBuffer, maybe, in files above 2 GiB."""
     offset, size = buffer.number("offset"), buffer.number("size")
     if offset > 1:  # 1 stands for an offset that was still to be filled in
-        if offset + size > len(file.data):
-            raise BrokenFile(f"the buffer of {what} has {size} bytes at byte {offset} of {len(file.data)}")
-        return file.data[offset : offset + size]
-    return buffer.view("data")
+        if offset + size > len(file.source.data):
+            raise BrokenFile(f"the buffer of {what} has {size} bytes at byte {offset} of {len(file.source.data)}")
+        return offset, size
+    return buffer.extent("data")
+
+
+def _bytes(file: ModelFile, begin: int, nbytes: int, what: str) -> Bytes:
+    """Return bytes of a file: a view of it, or of many an array that is freed with its tensor."""
+    late = file.source.late
+    found = None if late is None or nbytes < _OF_ITS_OWN else late.array(begin, nbytes, what)
+    if found is None:
+        file.source.need(begin, begin + nbytes)
+        found = file.source.data[begin : begin + nbytes]
+    return found
 
 
 def _widened(data: npt.NDArray[np.uint8], bits: int, count: int, *, signed: bool) -> npt.NDArray[Any]:

@@ -106,6 +106,11 @@ class PlaceInFile:
         )
 
 
+def is_same_state(before: os.stat_result, now: os.stat_result) -> bool:
+    """Tell whether a file is as it was, by what `os.fstat` said and says of it."""
+    return _stamp(before) == _stamp(now)
+
+
 def _stamp(found: Any) -> tuple[int, ...]:
     # Whoever writes to a file may set the time of its content back, but not that of its status.
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from ...graph.descriptor import Array, Constant, Descriptor, Input, Output, evaluated
+from ...graph.descriptor import Array, Constant, Descriptor, Infos, Input, Output, evaluated
 from ...graph.graph import Graph
 from ...graph.kind_errors import raise_named
+from ...graph.late_array import LateArray
 from ...graph.layer import Layer
 from ...graph.tensor import DType, TensorInfo
 from ...ground.errors import DovetailError, ErrorCode, GraphError
 from ...ground.limits import budget
+from ...layers import Cast, Permute, Reshape
 from ..folding import FoldingBudget
 from ..rewriting import constants_read, drop_constants, drop_unread_constants, inputs_behind, value_required
 from .base import Pass
@@ -34,6 +38,8 @@ class InferAndFold(Pass):
             does.
         both: Infer both branches wherever they are alike, even where the value of an input is to
             decide.
+        late: Leave weights in their files that are only given another float type, another order of
+            axes or another shape: what they become is computed when somebody asks for it.
 
     Raises:
         GraphError: Infos do not fit; a shape depends on the value of a graph input
@@ -50,10 +56,12 @@ class InferAndFold(Pass):
         folding: FoldingBudget | None = None,
         constants: ConstantLayers | None = None,
         both: bool = False,
+        late: bool = False,
     ) -> None:
         self.keep_dequantize = keep_dequantize
         self.constants = constants
         self.both = both
+        self.late = late
         self.folding = FoldingBudget() if folding is None else folding
 
     def run(self, graph: Graph) -> int:
@@ -83,7 +91,9 @@ class InferAndFold(Pass):
         if not graph.resolve(layer):
             raise _value_required(layer)
         self._infer(graph, layer)
-        arrays = self._evaluate(layer)
+        arrays: Sequence[Array | LateArray] | None = _late(layer) if self.late else None
+        if arrays is None:
+            arrays = self._evaluate(layer)
         if arrays is None:
             return False
         _replace_by_constants(graph, layer, arrays)
@@ -149,7 +159,31 @@ def _checked(layer: Layer, arrays: list[Array]) -> list[Array]:
     return arrays
 
 
-def _replace_by_constants(graph: Graph, layer: Layer, arrays: list[Array]) -> None:
+def _late(layer: Layer) -> list[LateArray] | None:
+    """Return what a layer of unread weights becomes, if it surely can be computed later."""
+    descriptor = layer.descriptor
+    if not isinstance(descriptor, Cast | Permute | Reshape) or layer.outputs[0].info is None:
+        return None
+    output = layer.output.known_info
+    read = [slot.source.layer.descriptor for slot in layer.inputs if slot.source is not None]
+    constants = [one for one in read if isinstance(one, Constant)]
+    if len(constants) < len(layer.inputs) or constants[0].unread is None:
+        return None
+    infos = layer.input_infos
+    dtypes = [info.dtype for info in (infos[0], output) if info is not None]
+    if any(dtype is DType.BFLOAT16 or not dtype.is_float for dtype in dtypes) and isinstance(descriptor, Cast):
+        return None
+    return [LateArray(output.sizes, output.dtype, partial(_computed, descriptor, infos, constants, output))]
+
+
+def _computed(descriptor: Descriptor, infos: Infos, constants: Sequence[Constant], output: TensorInfo) -> Array:
+    found = evaluated(descriptor, infos, [constant.value for constant in constants], [output])
+    assert found is not None  # of these kinds
+    found[0].flags.writeable = False
+    return found[0]
+
+
+def _replace_by_constants(graph: Graph, layer: Layer, arrays: Sequence[Array | LateArray]) -> None:
     outputs = [(slot.name, slot.info) for slot in layer.outputs]
     read = dict.fromkeys(slot.source.layer for slot in layer.inputs if slot.source is not None)
     readers = [list(slot.consumers) for slot in layer.outputs]
