@@ -28,7 +28,18 @@ def library(tmp_path_factory):
 @pytest.fixture(scope="session")
 def sdk(library, tmp_path_factory):
     """A folder laid out as the vendor's SDK is, with the double in it."""
-    folder = tmp_path_factory.mktemp("sdk")
+    return _laid_out(tmp_path_factory.mktemp("sdk"), library)
+
+
+@pytest.fixture(scope="session")
+def simulator(library, tmp_path_factory):
+    """The same with a simulator of the device, as the folder says."""
+    folder = _laid_out(tmp_path_factory.mktemp("simulator"), library)
+    (folder / "lib" / "libEmulator.so").touch()
+    return folder
+
+
+def _laid_out(folder, library):
     (folder / "lib").mkdir()
     for name in ("libovxlib.so", "libOpenVX.so.1"):
         (folder / "lib" / name).symlink_to(library)
@@ -36,10 +47,9 @@ def sdk(library, tmp_path_factory):
 
 
 @pytest.fixture
-def double(sdk, tmp_path, monkeypatch):
+def double(simulator, tmp_path, monkeypatch):
     """The double as an SDK with a simulator; a function that reads which functions were called."""
-    (sdk / "lib" / "libEmulator.so").touch()
-    monkeypatch.setenv("DOVETAIL_VSI_SDK", str(sdk))
+    monkeypatch.setenv("DOVETAIL_VSI_SDK", str(simulator))
     monkeypatch.setenv("DOVETAIL_DOUBLE_LOG", str(tmp_path / "log"))
     monkeypatch.delenv("DOVETAIL_DOUBLE", raising=False)
     return lambda: (tmp_path / "log").read_text().split() if (tmp_path / "log").exists() else []

@@ -62,10 +62,10 @@ def _kept(driver):
 
 
 @pytest.mark.parametrize("change", ["nothing", "environment", "chip", "death"])
-def test_the_process_of_the_probe_runs_the_first_binary_if_it_can(double, sdk, monkeypatch, change):
+def test_the_process_of_the_probe_runs_the_first_binary_if_it_can(double, simulator, monkeypatch, change):
     operation = p.Requantize(name="only", inputs=(0,), output=1, low=0, high=255)
     program = p.Program("net", (tensor((4, 16)), tensor((4, 16))), (operation,), (0,), (1,))
-    driver = OvxDriver(Places(sdk=str(sdk)))
+    driver = OvxDriver(Places(sdk=str(simulator)))
     binary = driver.compile(program, CHIPS[0], lambda *_: None)
     assert driver.probe(CHIPS[1] if change == "chip" else CHIPS[0]).state == "ready"
     probed = _kept(driver)
@@ -83,8 +83,8 @@ def test_the_process_of_the_probe_runs_the_first_binary_if_it_can(double, sdk, m
         executable.close()
 
 
-def test_the_process_of_the_probe_ends_with_the_driver(double, sdk):
-    driver = OvxDriver(Places(sdk=str(sdk)))
+def test_the_process_of_the_probe_ends_with_the_driver(double, simulator):
+    driver = OvxDriver(Places(sdk=str(simulator)))
     driver.probe()
     process = _kept(driver)._process
     del driver
@@ -124,12 +124,12 @@ def test_a_device_that_is_not_there_is_said_before_anything_is_compiled(double, 
 
 
 @pytest.fixture
-def file(double, sdk, tmp_path):
+def file(double, simulator, tmp_path):
     """A binary of one node, for the first chip."""
     operation = p.Requantize(name="only", inputs=(0,), output=1, low=0, high=255)
     net = p.Program("net", (tensor((4, 16)), tensor((4, 16), 0.25, 7)), (operation,), (0,), (1,))
     path = tmp_path / "net.nb"
-    path.write_bytes(OvxDriver(Places(sdk=str(sdk))).compile(net, CHIPS[0], lambda *_: None))
+    path.write_bytes(OvxDriver(Places(sdk=str(simulator))).compile(net, CHIPS[0], lambda *_: None))
     return path
 
 
