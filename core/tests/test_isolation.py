@@ -17,6 +17,8 @@ from fakes.isolated import Compiling, Environed, Faulty
 
 import dovetail
 from dovetail import DType, Network, OptionError, Runtime
+from dovetail.discovery.manifest import check
+from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import Registry
 from dovetail.loading import snapshots
 from dovetail.optimizer import CompileRequest
@@ -188,6 +190,28 @@ def test_the_manifest_asks_for_some_options_alone(runtime):
     assert children()
     x = np.ones((2, 3), np.float32)
     assert [float(net.run({"x": x})["y"][0, 0]) for net in (*inside, isolated)] == [2.0, 4.0, 3.0]
+
+
+@pytest.mark.parametrize("isolate", [True, {"factor": 3.0}])
+def test_a_variable_of_the_manifest_makes_an_exception(runtime, monkeypatch, isolate):
+    manifest = {"id": "Faulty", "device": "npu", "rank": 1, "description": "multiplies"}
+    manifest |= {"isolate": isolate, "isolate_unless": ["FAULTY_APART", "FAULTY_SDK"]}
+    asked = {"backends": ["Faulty"], "registry": _registry(Faulty(), manifest), "options": {"Faulty": {"factor": 3.0}}}
+    monkeypatch.setenv("FAULTY_SDK", "/opt/sdk")
+    runtime.load(network(), optimize=asked)
+    assert not children()
+    runtime.load(network(), optimize={**asked, "isolate": "Faulty"}).unload()  # the caller decides
+    monkeypatch.setenv("FAULTY_SDK", "")
+    isolated = runtime.load(network(), optimize=asked)
+    assert children()
+    isolated.unload()
+
+
+@pytest.mark.parametrize("names", ["FAULTY_SDK", [""], [1], ["A\0"]])
+def test_exceptions_of_the_manifest_are_names(names):
+    manifest = {"id": "Faulty", "device": "npu", "rank": 1, "description": "multiplies", "isolate_unless": names}
+    with pytest.raises(Refused, match="'isolate_unless' in the manifest"):
+        check(manifest)
 
 
 def test_ids_and_options_that_mean_nothing(runtime):

@@ -263,6 +263,79 @@ executable.close()
     )
 
 
+def test_a_process_that_takes_long_to_start_again_is_cancelled(scene):
+    scene(
+        """
+import time
+executable = driver().load(binary(), CHIPS[0])
+executable._child.kill()
+set_faults("hang=vxVerifyGraph")
+arrays = [aligned(64), aligned(64)]
+executable.bind([array.ctypes.data for array in arrays])
+begun, asked = time.monotonic(), []
+executable.submit()
+executable.wait(lambda: asked.append(1) or len(asked) > 20)
+assert time.monotonic() - begun < 5
+set_faults("")
+runs(executable)
+executable.close()
+""",
+        place="child",
+    )
+
+
+def test_a_process_that_is_gone_before_a_run_is_replaced(scene):
+    scene(
+        """
+import signal
+executable = driver().load(binary(), CHIPS[0])
+for _ in range(2):
+    runs(executable)
+    before = executable._child._process
+    os.kill(before.pid, signal.SIGKILL)
+    before.wait()
+runs(executable)
+executable.close()
+assert sum("vxCreateContext" == line for line in log()) == 3
+""",
+        place="child",
+    )
+
+
+@pytest.mark.parametrize("function", ["vsi_nn_GenerateNBG", "vxVerifyGraph", "vxCreateContext"])
+def test_a_load_ends_at_its_limit_whatever_hangs(scene, function):
+    """Loads, probes and compilations alike look at the time while a child works."""
+    scene(
+        f"""
+import time
+from dovetail import LoadTimeoutError
+from dovetail.ground.limits import Limits, limited
+made = binary()
+set_faults("hang={function}")
+begun = time.monotonic()
+def all_of_it():
+    driver().probe()
+    driver().load(made, CHIPS[0]).close()
+    binary()
+try:
+    with limited(Limits(seconds=1.0)):
+        all_of_it()
+except LoadTimeoutError:
+    pass
+else:
+    raise AssertionError("it went on")
+assert 1 <= time.monotonic() - begun < 5
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    pass
+else:
+    raise AssertionError("a child process is left")
+""",
+        place="child",
+    )
+
+
 def test_a_report_that_raises_ends_compiling(scene):
     scene(
         """
@@ -294,6 +367,32 @@ runs(executable)
 executable.close()
 assert not left(), left()
 """
+    )
+
+
+def test_a_forked_process_starts_a_process_of_its_own(scene):
+    """Both would speak with one, and read each other's answers."""
+    scene(
+        """
+executable = driver().load(binary(), CHIPS[0])
+runs(executable)
+parents = executable._child._process.pid
+child = os.fork()
+if not child:
+    code = 1
+    try:
+        runs(executable)
+        code = 2 if executable._child._process.pid == parents else 0
+        executable.close()
+    finally:
+        os._exit(code)
+runs(executable)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+runs(executable)
+assert executable._child._process.pid == parents
+executable.close()
+""",
+        place="child",
     )
 
 

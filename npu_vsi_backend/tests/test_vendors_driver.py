@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 
 import numpy as np
 import pytest
@@ -29,12 +30,21 @@ def network():
     return net
 
 
-@pytest.mark.parametrize("isolate", [None, ()], ids=["isolated", "in this process"])
+@pytest.mark.parametrize("isolate", ["VsiNpu", ()], ids=["isolated", "in this process"])
 def test_a_network_runs_on_it(double, isolate):
     with dovetail.load(network(), ["VsiNpu"], options=OVX, isolate=isolate) as net:
         for _ in range(3):
             np.testing.assert_array_equal(net.run({"x": X})["y"], X + 1)  # the double adds the number of nodes
-        assert ("in a process of its own" in net.placement.layers[0].words) is (isolate is None)
+        assert ("in a process of its own" in net.placement.layers[0].words) is (isolate == "VsiNpu")
+
+
+def test_it_is_isolated_unless_an_sdk_has_its_libraries_in_processes_of_their_own(double, monkeypatch):
+    def words():
+        return dovetail.optimize(network(), backends=["VsiNpu"], options=OVX).placement.layers[0].words
+
+    assert "in a process of its own" not in words()
+    monkeypatch.delenv("DOVETAIL_VSI_SDK")
+    assert "in a process of its own" in words()
 
 
 def test_a_binary_that_is_kept_is_not_compiled_again(double, tmp_path):
@@ -103,6 +113,23 @@ def test_a_run_that_fails_is_an_error_and_the_next_one_works(double, monkeypatch
         np.testing.assert_array_equal(net.run({"x": X})["y"], X + 1)
 
 
+def test_a_load_has_the_libraries_that_the_environment_names_then(double, simulator, tmp_path, monkeypatch):
+    other = tmp_path / "other sdk"
+    shutil.copytree(simulator, other, symlinks=True)
+    with dovetail.Runtime() as runtime:
+        for sdk in (simulator, other):
+            monkeypatch.setenv("DOVETAIL_VSI_SDK", str(sdk))
+            with dovetail.load(network(), ["VsiNpu"], options=OVX, runtime=runtime) as net:
+                np.testing.assert_array_equal(net.run({"x": X})["y"], X + 1)
+        (other / "lib" / "libovxlib.so").unlink()
+        (other / "lib" / "libOpenVX.so.1").unlink()
+        (tmp_path / "third").mkdir()
+        other.rename(tmp_path / "third" / "sdk")
+        monkeypatch.setenv("DOVETAIL_VSI_SDK", str(tmp_path / "third" / "sdk"))
+        with pytest.raises(dovetail.BackendUnavailableError, match="third/sdk/lib"):
+            dovetail.load(network(), ["VsiNpu"], options=OVX, runtime=runtime)
+
+
 def test_a_compiler_that_aborts_gives_its_layers_to_the_next_backend(double, monkeypatch):
     monkeypatch.setenv("DOVETAIL_DOUBLE", "abort=vsi_nn_GenerateNBG")
     with dovetail.load(network(), ["VsiNpu", "CpuRef"], options=OVX) as net:
@@ -114,8 +141,8 @@ def test_a_compiler_that_aborts_gives_its_layers_to_the_next_backend(double, mon
 
 def test_a_device_that_is_not_there_is_said_before_anything_is_compiled(double, monkeypatch):
     monkeypatch.setenv("DOVETAIL_DOUBLE", "fail=vxCreateContext")
-    with pytest.raises(dovetail.BackendUnavailableError) as caught:
-        dovetail.load(network(), ["VsiNpu", "CpuRef"], options=OVX)
+    with dovetail.Runtime() as runtime, pytest.raises(dovetail.BackendUnavailableError) as caught:
+        dovetail.load(network(), ["VsiNpu", "CpuRef"], options=OVX, runtime=runtime)
     assert caught.value.details["state"] in ("absent", "driver_missing")
     assert "vsi_nn_GenerateNBG" not in double()
 

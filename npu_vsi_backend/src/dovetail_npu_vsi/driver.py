@@ -128,6 +128,11 @@ class IDriver(ABC):
 
     name: str
 
+    @property
+    def is_current(self) -> bool:
+        """(optional) Whether it is still the one that the environment names. Default: yes."""
+        return True
+
     @abstractmethod
     def probe(self, chip: Chip | None = None) -> Probe:
         """Say whether programs can be compiled and run, without opening the device where it can.

@@ -22,8 +22,23 @@ class VsiContext(IBackendContext):
     """
 
     def __init__(self, chip: Chip, options: VsiNpuOptions) -> None:
-        self.driver = driver_of(options)
-        probe = self.driver.probe(chip)
+        self._chip, self._options = chip, options
+        self._driver = self._ready()
+
+    @property
+    def driver(self) -> IDriver:
+        """The driver; another one once the environment names other libraries.
+
+        Raises:
+            BackendUnavailableError: That one is not ready.
+        """
+        if not self._driver.is_current:
+            self._driver = self._ready()
+        return self._driver
+
+    def _ready(self) -> IDriver:
+        chip, driver = self._chip, driver_of(self._options)
+        probe = driver.probe(chip)
         if probe.state != "ready":
             raise BackendUnavailableError(
                 probe.problem,
@@ -38,6 +53,7 @@ class VsiContext(IBackendContext):
                 hint="name its chip by the option device" if found else "its chip is not among those of `VsiNpu`",
                 state="absent",
             )
+        return driver
 
 
 def driver_of(options: VsiNpuOptions) -> IDriver:

@@ -64,6 +64,7 @@ _OPTIONAL: dict[str, type | tuple[type, ...]] = {
     "drivers": list,
     "oracle": bool,
     "isolate": (bool, dict),
+    "isolate_unless": list,
 }
 _LARGEST_NUMBER = 1_000_000_000
 
@@ -182,8 +183,9 @@ def check(manifest: Any, path: str | None = None) -> Mapping[str, Any]:
     library = manifest.get("library", "lib.so")
     if library in ("", ".", "..") or "/" in library or "\\" in library:
         raise malformed(f"'library' in the manifest must be the name of a file beside it, not {shown(library)}")
-    if not all(isinstance(name, str) and name and "\0" not in name for name in manifest.get("drivers", [])):
-        raise malformed(f"'drivers' in the manifest must list variables and paths, not {shown(manifest['drivers'])}")
+    for name, what in (("drivers", "variables and paths"), ("isolate_unless", "environment variables")):
+        if not all(isinstance(one, str) and one and "\0" not in one for one in manifest.get(name, [])):
+            raise malformed(f"{name!r} in the manifest must list {what}, not {shown(manifest[name])}")
     for name in ("module", "attribute"):
         if not all(part.isidentifier() for part in manifest.get(name, "some").split(".")):
             raise malformed(f"{name!r} in the manifest must be a Python name, not {shown(manifest[name])}")

@@ -13,6 +13,7 @@ from ..ground.close_names import suggestion
 from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
 from ..ground.foreign_text import shown
 from ..ground.logs import Log
+from ..ground.settings import variable
 from .candidate import Absent, Assigned, Opened, Registry
 from .options import build_options
 
@@ -138,14 +139,19 @@ def _isolated_ids(isolate: Sequence[str] | str, requests: Sequence[BackendReques
 
 
 def _asks_for_isolation(entry: BackendLike, request: BackendRequest, given: Any, registry: Registry) -> bool:
-    """Say whether a manifest wants its backend in a process of its own, under these options."""
+    """Say whether a manifest wants its backend in a process of its own, under these options.
+
+    It does not where one of the environment variables is set that it names as exceptions.
+    """
     if isinstance(entry, IBackend):
         with backend_call(f"backend {request.id}", "manifest"):
             manifest = entry.manifest
     else:
         tell = getattr(registry, "manifest_of", None)  # which a registry of the caller's need not have
         manifest = None if tell is None else tell(request.id)
-    wanted = manifest.get("isolate") if isinstance(manifest, Mapping) else None
+    if not isinstance(manifest, Mapping) or any(map(variable, manifest.get("isolate_unless", ()))):
+        return False
+    wanted = manifest.get("isolate")
     if isinstance(wanted, Mapping):
         return any(
             _option(given, name) in (values if isinstance(values, list) else [values]) for name, values in wanted.items()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from dovetail.ground.errors import ErrorCode
+from dovetail.ground.limits import under_way
 
 from ..errors import VsiError
 from . import messages
@@ -67,6 +68,11 @@ class Child:
     def turn_to(self, what: str, seconds: float) -> bool:
         """Have it do something else from now on, by its name for errors; false if it has ended."""
         self.what, self._seconds = what, seconds
+        return self.is_there
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it runs, and is this process's: after a fork it stays the parent's."""
         return not self._printed.closed and self._process.poll() is None
 
     def ask(
@@ -86,6 +92,7 @@ class Child:
 
         Raises:
             VsiError: The child says so, ended, or took too long. It is of no use then.
+            LoadTimeoutError: The time of the load under way is over. The child was ended.
         """
         self.send(kind, *parts)
         content = self.receive(answer, told)
@@ -127,7 +134,7 @@ class Child:
         """
         try:
             while True:
-                while not self._is_readable(_TICK_SECONDS):
+                while not self._is_readable():
                     if is_cancelled():
                         self.kill()
                         return None
@@ -166,13 +173,19 @@ class Child:
         return bytes(made)
 
     def _await(self, readable: list[int], writable: list[int]) -> None:
-        while not any(select.select(readable, writable, [], self._left())):
+        while not self._is_ready(readable, writable):
             pass
 
-    def _is_readable(self, seconds: float) -> bool:
-        """Tell whether there is something to read, or the end, within some time."""
+    def _is_readable(self) -> bool:
+        """Tell whether there is something to read, or the end, within a few milliseconds."""
         assert self._process.stdout is not None
-        return bool(select.select([self._process.stdout.fileno()], [], [], min(seconds, self._left()))[0])
+        return self._is_ready([self._process.stdout.fileno()], [])
+
+    def _is_ready(self, readable: list[int], writable: list[int]) -> bool:
+        load = under_way()
+        if load is not None:
+            load.check_time()
+        return any(select.select(readable, writable, [], min(_TICK_SECONDS, self._left())))
 
     def _left(self) -> float:
         """Return the seconds that an answer may still take."""

@@ -63,6 +63,7 @@ class OvxDriver(IDriver):
                 can. It stays the driver's until something else is bound, or the executable closed.
         """
         self.places = Places.of_environment() if places is None else places
+        self._follows_environment = places is None
         self._compile_seconds, self._run_seconds = compile_seconds, run_seconds
         self._shares_memory = shares_memory
         self._ready: Probe | None = None
@@ -70,6 +71,10 @@ class OvxDriver(IDriver):
         self._opening = threading.Lock()
         self._spare: list[tuple[Mapping[str, str], Child]] = []
         finalize(self, _close_all, self._spare)
+
+    @property
+    def is_current(self) -> bool:
+        return not self._follows_environment or self.places == Places.of_environment()
 
     def probe(self, chip: Chip | None = None) -> Probe:
         """Say whether programs can be compiled and run.

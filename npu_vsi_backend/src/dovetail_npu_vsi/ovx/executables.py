@@ -70,7 +70,8 @@ class RemoteExecutable(IExecutable):
         """Have a child process load the binary; it ends with this.
 
         Args:
-            start: Starts a process: now, and after one whose run failed or was cancelled.
+            start: Starts a process: now, after one whose run failed or was cancelled, and where
+                there is none any more, as in a fork of this process.
             places: Where the libraries are.
             binary: What is run.
 
@@ -80,15 +81,24 @@ class RemoteExecutable(IExecutable):
         self._start, self._request = start, pickle.dumps((places, binary))
         self._source = SIMULATED if places.is_simulator else MEASURED
         self._child: Child | None = None
-        self.inputs, self.outputs = _operands(self._load())
+        described = self._load(lambda: False)
+        assert described is not None, "nothing cancelled it"
+        self.inputs, self.outputs = _operands(described)
         self._sizes = [_nbytes(operand) for operand in (*self.inputs, *self.outputs)]
         self._addresses: Sequence[int] = ()
         self._is_running = self._is_closed = False
 
-    def _load(self) -> _Described:
-        """Start a process that has the binary, and return what it says of the operands."""
+    def _load(self, is_cancelled: Callable[[], bool]) -> _Described | None:
+        """Start a process that has the binary, and return what it says of the operands.
+
+        None if it was cancelled; there is no process then.
+        """
         child = self._start()
-        described: _Described = pickle.loads(child.ask(messages.LOAD, self._request, answer=messages.OPERANDS))
+        child.send(messages.LOAD, self._request)
+        answer = child.receive(messages.OPERANDS, is_cancelled=is_cancelled)
+        if answer is None:
+            return None
+        described: _Described = pickle.loads(answer)
         self._child = child
         return described
 
@@ -100,19 +110,30 @@ class RemoteExecutable(IExecutable):
     def submit(self) -> None:
         if self._is_closed or not self._addresses:
             raise VsiError("a binary was run that is closed, or whose operands are not bound")
-        if self._child is None:
-            self._load()
+        if self._child is not None and not self._child.is_there:
+            self._child.kill()
+            self._child = None
+        if self._child is not None:  # else `wait` starts one, which takes long and can be cancelled
+            self._begin()
+        self._is_running = True
+
+    def _begin(self) -> None:
         child, self._child = self._child, None  # it is of no use if what follows fails
         assert child is not None
         count = len(self.inputs)
         child.send(messages.RUN, *map(_memory, self._addresses[:count], self._sizes[:count]))
-        self._child, self._is_running = child, True
+        self._child = child
 
     def wait(self, is_cancelled: Callable[[], bool]) -> None:
-        child = self._child
-        if child is None or not self._is_running:
+        if not self._is_running:
             return
-        self._child, self._is_running = None, False
+        self._is_running = False
+        if self._child is None:
+            if self._load(is_cancelled) is None:
+                return
+            self._begin()
+        child, self._child = self._child, None
+        assert child is not None
         content = child.receive(messages.RESULTS, is_cancelled=is_cancelled)
         if content is None:
             return
