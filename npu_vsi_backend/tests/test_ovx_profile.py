@@ -29,7 +29,7 @@ def test_the_driver_tells_how_long_the_last_run_took(scene, place, faults):
         + """
 (one,) = executable.profile()
 assert one == executable.profile()[0]
-assert (one.name, one.engine, one.is_estimate) == ("", "", False), one
+assert (one.name, one.engine) == ("", ""), one
 assert "measured by the driver" in one.source and one.in_words == f"program, {one.source}"
 assert 0.02 <= one.seconds < (end - begin) - 0.04, "of one run, and there were three"
 assert begin + 0.04 <= one.begin <= one.begin + one.seconds <= end, (begin, one, end)
@@ -87,7 +87,6 @@ assert [(one.name, one.engine) for one in parts] == [
     ("operation 0, Double of layer 60", "NN"), ("operation 1, Double of layer 61", "TP")], parts
 np.testing.assert_allclose([one.seconds for one in parts], [1e-4, 2e-4])
 np.testing.assert_allclose([one.begin for one in parts], [whole.begin, whole.begin + 1e-4], rtol=0, atol=1e-7)
-assert not any(one.is_estimate for one in parts)
 """,
         "prints takes=1000",
         "child",

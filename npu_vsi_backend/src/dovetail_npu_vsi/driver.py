@@ -56,27 +56,21 @@ class Operand:
 
 @dataclass(frozen=True)
 class OperationTime:
-    """What one operation took in the last run, or all of them together.
+    """What one operation took in the last run, or all of them together, as it was measured.
 
     Attributes:
         name: Of the operation, as the driver knows it; empty: of the whole program.
         engine: That ran it: "NN", "TP" or "SH"; empty: several, or not known.
         seconds: That it took.
         source: Where that is from, in words.
-        begin: When it began, in seconds on the clock of `time.monotonic`; None of what was not
-            measured, but estimated.
+        begin: When it began, in seconds on the clock of `time.monotonic`.
     """
 
     name: str
     engine: str
     seconds: float
     source: str
-    begin: float | None = None
-
-    @property
-    def is_estimate(self) -> bool:
-        """Whether it was not measured."""
-        return self.begin is None
+    begin: float
 
     @property
     def in_words(self) -> str:
@@ -114,7 +108,8 @@ class IExecutable(ABC):
     def profile(self) -> Sequence[OperationTime]:
         """(optional) Return what the last run took. Default: nothing is known.
 
-        It is asked after a run that ended well, where the run is profiled.
+        It is asked after a run that ended well, where the run is profiled. Estimates are no times
+        of a run: placement reports have them.
         """
         return ()
 

@@ -64,4 +64,4 @@ def driver_of(options: VsiNpuOptions) -> IDriver:
         return OvxDriver()
     from .model import ModelDriver
 
-    return ModelDriver(options.bytes_per_cycle)
+    return ModelDriver()

@@ -91,10 +91,9 @@ class ProgramWorkload:
                 np.bitwise_xor(stored, SIGN, out=stored)
 
     def _tell(self, run: Run) -> None:
-        """Have the profile know what the device took: estimates are no times of a run."""
+        """Have the profile know what the device took."""
         for one in self.executable.profile():
-            if one.begin is not None:
-                run.worked(one.in_words, one.begin, one.begin + one.seconds)
+            run.worked(one.in_words, one.begin, one.begin + one.seconds)
 
 
 def _flipped(array: Array, into: Array | None) -> Array:

@@ -37,7 +37,7 @@ from .commands import (
     extent,
 )
 
-MAGIC = b"dovetail vsi model 1\n"
+MAGIC = b"dovetail vsi model 2\n"
 _DIGEST = 32
 _LENGTHS = 3
 _HEAD = len(MAGIC) + _DIGEST + 8 * _LENGTHS
@@ -74,8 +74,6 @@ class Binary(NamedTuple):
         chip: Target id of the chip that it is for.
         inputs, outputs: In order.
         ddr_bytes, sram_bytes: Sizes of the memories.
-        operations: For each operation its name, engine, estimated cycles, and bytes read and
-            written in external memory.
         commands, constants: See `Compiled`.
     """
 
@@ -84,7 +82,6 @@ class Binary(NamedTuple):
     outputs: tuple[Operand, ...]
     ddr_bytes: int
     sram_bytes: int
-    operations: tuple[tuple[str, str, int, int], ...]
     commands: Commands
     constants: bytes
 
@@ -97,7 +94,6 @@ def to_bytes(binary: Binary) -> bytes:
         "outputs": [list(one) for one in binary.outputs],
         "ddr_bytes": binary.ddr_bytes,
         "sram_bytes": binary.sram_bytes,
-        "operations": [list(one) for one in binary.operations],
     }
     parts = (json.dumps(facts).encode(), binary.commands.tobytes(), binary.constants)
     lengths = b"".join(len(part).to_bytes(8, "little") for part in parts)
@@ -152,7 +148,6 @@ def _binary(facts: dict[str, Any], commands: bytes, constants: bytes) -> Binary:
         operands(facts["outputs"]),
         int(facts["ddr_bytes"]),
         int(facts["sram_bytes"]),
-        tuple((str(name), str(engine), int(cycles), int(nbytes)) for name, engine, cycles, nbytes in facts["operations"]),
         np.frombuffer(commands, COMMAND),
         constants,
     )

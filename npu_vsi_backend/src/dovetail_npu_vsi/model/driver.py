@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..chips import Chip
-from ..driver import IDriver, IExecutable, Operand, OperationTime, Probe, Report
-from ..estimate import estimates
+from ..driver import IDriver, IExecutable, Operand, Probe, Report
 from ..program import Program
 from . import binary as binaries
 from .compiling import compile_program
@@ -18,29 +17,16 @@ VERSION = "1"
 """Of what programs are compiled to; whoever changes results or commands raises it."""
 
 
-ESTIMATE = "estimated by the model of its engines"
-"""Source of the times that this driver tells."""
-
-
 class ModelDriver(IDriver):
-    """Compiles for any chip, and computes what the chip would.
-
-    Args:
-        bytes_per_cycle: What external memory gives, for estimates; 0: what the vendor's driver
-            supposes.
-    """
+    """Compiles for any chip, and computes what the chip would."""
 
     name = "model"
-
-    def __init__(self, bytes_per_cycle: float = 0.0) -> None:
-        self.bytes_per_cycle = bytes_per_cycle
 
     def probe(self, chip: Chip | None = None) -> Probe:
         return Probe("ready", versions={"model": VERSION})
 
     def compile(self, program: Program, chip: Chip, report: Report) -> bytes:
         compiled = compile_program(program, chip, report)
-        rows = estimates(program, chip, self.bytes_per_cycle)
         return binaries.to_bytes(
             binaries.Binary(
                 chip.target,
@@ -48,27 +34,21 @@ class ModelDriver(IDriver):
                 tuple(_operand(program, number) for number in program.outputs),
                 compiled.ddr_bytes,
                 compiled.sram_bytes,
-                tuple(
-                    (operation.name, row.engine, row.cycles, row.bytes_read + row.bytes_written)
-                    for operation, row in zip(program.operations, rows, strict=True)
-                ),
                 compiled.commands,
                 compiled.constants,
             )
         )
 
     def load(self, binary: bytes, chip: Chip) -> IExecutable:
-        return ModelExecutable(binaries.from_bytes(binary, chip), chip)
+        return ModelExecutable(binaries.from_bytes(binary, chip))
 
 
 class ModelExecutable(IExecutable):
     """A program in the memory of this process."""
 
-    def __init__(self, binary: binaries.Binary, chip: Chip) -> None:
+    def __init__(self, binary: binaries.Binary) -> None:
         self.inputs = [Operand(one.shape, "uint8", one.scale, one.zero_point) for one in binary.inputs]
         self.outputs = [Operand(one.shape, "uint8", one.scale, one.zero_point) for one in binary.outputs]
-        self._operations = binary.operations
-        self._hertz = chip.hertz
         self._executor: Executor | None = Executor(
             binary.commands.view(np.uint8),
             np.frombuffer(binary.constants, np.uint8),
@@ -93,10 +73,6 @@ class ModelExecutable(IExecutable):
         executor = self._open()
         while not executor.advance() and not is_cancelled():
             pass
-
-    def profile(self) -> Sequence[OperationTime]:
-        """Return estimates, of what the NPU would take; nothing is measured here."""
-        return [OperationTime(name, engine, cycles / self._hertz, ESTIMATE) for name, engine, cycles, _ in self._operations]
 
     def close(self) -> None:
         self._executor = None
