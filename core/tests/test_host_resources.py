@@ -137,6 +137,16 @@ def test_what_was_compiled_for_other_threads_is_compiled_again(build: Any) -> No
         assert library.threads_of_compiler() == at_most
 
 
+@pytest.mark.parametrize(("decide", "compiled"), [(None, 3), (True, 3), (False, 1)])
+def test_threads_that_decide_nothing_are_no_part_of_keys(tmp_path: Path, decide: bool | None, compiled: int) -> None:
+    backend = Session()
+    manifest = {"id": "Session", "device": "npu", "rank": 1, "description": "adds"}
+    backend.manifest = manifest if decide is None else {**manifest, "threads_decide": decide}
+    for at_most in (3, 2, 1, 3):
+        run(backend, at_most=at_most, options={"Session": {"artefacts": str(tmp_path)}})
+    assert backend.compiled == compiled
+
+
 def test_a_python_backend_finds_what_it_compiled(tmp_path: Path) -> None:
     options = {"Session": {"artefacts": str(tmp_path)}}
     first, second = Session(), Session()

@@ -191,6 +191,40 @@ def test_another_chip_or_another_network_has_artefacts_of_its_own(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
+def tangled(seed):
+    """Sums of inputs and of each other, read in another order than they were made in."""
+    rng = np.random.default_rng(seed)
+    net = Network("tangled")
+    found = [net.input(f"in {number}", (2, 5), DType.UINT8, quantization=Q(0.1, 10)) for number in range(4)]
+    found = [found[number] for number in rng.permutation(4)]
+    for number in range(8):
+        left, right = (found[at] for at in rng.choice(len(found), 2, replace=False))
+        layer = net.add(ElementwiseBinary(operation="add"), left, right, name=f"sum {number}", quantization=Q(0.1, 10 + number))
+        found.append(layer.output)
+    for number, at in enumerate(rng.permutation(np.arange(4, 12))[:5]):
+        net.output(found[at], f"out {number}")
+    return net
+
+
+@pytest.mark.parametrize("order", [("VsiNpu", ()), ((), "VsiNpu")], ids=["isolated first", "in this process first"])
+def test_a_store_that_one_process_filled_serves_the_others(tmp_path, order):
+    """A part has other names of inputs and outputs in a process of its own, in the same order."""
+    rng = np.random.default_rng(0)
+    for seed in range(4):
+        net, folder = tangled(seed), tmp_path / str(seed)
+        feeds = {one.name: rng.integers(0, 256, (2, 5)).astype(np.uint8) for one in net.inputs}
+        results, kept = [], []
+        for isolate, threads in zip(order, (2, 1), strict=True):
+            options = {"VsiNpu": {"artefacts": str(folder)}}
+            with dovetail.load(net, ["VsiNpu"], options=options, isolate=isolate, threads=threads) as loaded:
+                results.append(loaded.run(feeds))
+            kept.append({path.name: path.stat().st_mtime_ns for path in folder.iterdir()})
+        assert kept[0] == kept[1]
+        assert kept[0]
+        for name, array in results[0].items():
+            np.testing.assert_array_equal(array, results[1][name])
+
+
 # --- running --------------------------------------------------------------------------------------
 
 

@@ -55,6 +55,16 @@ def test_a_binary_that_is_kept_is_not_compiled_again(double, tmp_path):
     assert double().count("vsi_nn_GenerateNBG") <= 2, "asked for the size, and then for the binary"
 
 
+@pytest.mark.parametrize("order", [("VsiNpu", ()), ((), "VsiNpu")], ids=["isolated first", "in this process first"])
+def test_a_store_serves_loads_of_this_process_and_isolated_ones(double, tmp_path, order):
+    options = {"VsiNpu": {"driver": "ovx", "artefacts": str(tmp_path / "kept")}}
+    for isolate, threads in zip((*order, *order), (2, 1, 1, 2), strict=True):
+        with dovetail.load(network(), ["VsiNpu"], options=options, isolate=isolate, threads=threads) as net:
+            np.testing.assert_array_equal(net.run({"x": X})["y"], X + 1)
+    assert len(list((tmp_path / "kept").iterdir())) == 1
+    assert double().count("vsi_nn_GenerateNBG") <= 2, "asked for the size, and then for the binary"
+
+
 @pytest.mark.parametrize("chip", [0, 1])
 def test_a_warm_load_opens_the_device_once(double, tmp_path, monkeypatch, chip):
     monkeypatch.setenv("DOVETAIL_DOUBLE", f"target={CHIPS[chip].target}")

@@ -2,8 +2,9 @@
 
 An artefact is known by everything that decided what was compiled: the backend, the version of its
 distribution and the digest of its files, the device with its driver, the options, the number of
-threads, the part and its constants, and whatever else the backend names. These facts stand in the
-file before the artefact, so that a miss can be explained by the fact that differed.
+threads (unless its manifest says that it does not decide), the part and its constants, and whatever
+else the backend names. These facts stand in the file before the artefact, so that a miss can be
+explained by the fact that differed.
 
 A file is written whole or not at all. It is shown to a backend only if nobody but root and the user
 could have written it, and every byte is as written. The backend may still find it of no use,

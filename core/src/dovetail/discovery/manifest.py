@@ -65,6 +65,7 @@ _OPTIONAL: dict[str, type | tuple[type, ...]] = {
     "oracle": bool,
     "isolate": (bool, dict),
     "isolate_unless": list,
+    "threads_decide": bool,
 }
 _LARGEST_NUMBER = 1_000_000_000
 

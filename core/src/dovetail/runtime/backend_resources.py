@@ -13,7 +13,8 @@ from ..discovery.registry import GROUP
 def resources_for(backend: IBackend, device: int, options: Any, threads: int) -> HostResources:
     """Return what a backend may use for one device with these options.
 
-    Its files are looked at when a key is made.
+    Its files are looked at when a key is made. The number of threads is part of keys unless its
+    manifest says that it decides nothing.
     """
 
     def facts() -> dict[str, str] | None:
@@ -22,11 +23,12 @@ def resources_for(backend: IBackend, device: int, options: Any, threads: int) ->
         content = content_of(backend)
         if content is None:
             return None
+        decides = (backend.manifest or {}).get("threads_decide", True)
         return {
             "version": version_of_backend(backend, GROUP),
             "files": content,
             **device_facts(devices_of(f"backend {str(backend.id)!r}", backend)[device]),
-            "threads": str(threads),
+            **({"threads": str(threads)} if decides else {}),
             **option_facts(options, names_device=type(backend).device_of is not IBackend.device_of),
         }
 

@@ -13,11 +13,18 @@ from .program import Program
 
 
 def digest(program: Program) -> str:
-    """Return the SHA-256 of all that decides what a program computes, and of the names in it."""
+    """Return the SHA-256 of all that decides what a program is compiled to.
+
+    Names do not: what two loads call alike parts, in this process or in one of its own, has one
+    digest.
+    """
     made = hashlib.sha256()
     _add(made, program)
     return made.hexdigest()
 
+
+_FOR_REPORTS = frozenset(("name", "sources"))
+"""Attributes of programs, tensors and operations that are for people alone."""
 
 _PLAIN = frozenset((bool, int, float, str, type(None)))
 """Types whose values, and tuples of which, no other value is printed like."""
@@ -34,8 +41,9 @@ def _add(made: Any, value: Any) -> None:
         made.update(repr(value).encode())
     elif is_dataclass(value):
         for one in fields(value):
-            made.update(one.name.encode())
-            _add(made, getattr(value, one.name))
+            if one.name not in _FOR_REPORTS:
+                made.update(one.name.encode())
+                _add(made, getattr(value, one.name))
     elif isinstance(value, np.ndarray):
         made.update(f"{value.dtype.str}{value.shape}:".encode())
         made.update(np.ascontiguousarray(value).data)
