@@ -8,7 +8,9 @@ import pytest
 from test_vendors_driver import OVX, X, network
 
 import dovetail
+from dovetail_npu_vsi.chips import CHIPS
 from dovetail_npu_vsi.ovx import printed
+from dovetail_npu_vsi.ovx.places import Places
 
 PLACES = pytest.mark.parametrize("place", ["here", "child"])
 RUN = """
@@ -130,6 +132,26 @@ def test_the_simulators_times(monkeypatch, level):
         parts = [span.name for span in run.spans[1:]]
         assert all("measured by the driver, in the simulator" in name for name in parts)
         assert any("on TP" in name for name in parts) == (level == "1"), parts
+
+
+def test_a_compilation_writes_no_profile_of_the_vendors(monkeypatch):
+    monkeypatch.setenv("VIV_VX_PROFILE", "1")
+    for places in (Places(), Places(sdk="/opt/sdk")):
+        assert "VIV_VX_PROFILE" not in places.compiling_environment(CHIPS[0])
+        assert places.environment(CHIPS[0])["VIV_VX_PROFILE"] == "1"
+
+
+@pytest.mark.skipif(not os.environ.get("DOVETAIL_VSI_SDK"), reason="DOVETAIL_VSI_SDK names no SDK of VeriSilicon")
+def test_the_simulators_own_profile_is_of_the_run(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VIV_VX_PROFILE", "1")
+    monkeypatch.setenv("VP_OUTPUT", str(tmp_path / "run.vpd"))
+    with dovetail.Runtime() as runtime, dovetail.load(network(), ["VsiNpu"], options=OVX, runtime=runtime) as net:
+        net.run({"x": X})
+    (path,) = tmp_path.iterdir()
+    assert path.name.startswith("run_")
+    assert path.suffix == ".vpd"
+    assert path.stat().st_size
 
 
 def test_estimates_are_no_times_of_a_run():

@@ -25,6 +25,8 @@ _EMULATOR = "libEmulator.so"
 # Without it the simulator sets 4 GB aside; in MiB.
 _SIMULATOR_MEMORY = "256"
 
+_PROFILE = "VIV_VX_PROFILE"
+"""Has the driver write a file for each process, into its working directory."""
 
 _TRANSFORM = "VIV_VX_ENABLE_GRAPH_TRANSFORM"
 _TRANSFORMS = "-fusedPad:0-convdataconvert:0-multidc:0"
@@ -100,8 +102,10 @@ class Places:
         return made
 
     def compiling_environment(self, chip: Chip) -> dict[str, str]:
-        """Return the environment for a process that compiles."""
-        return {_TRANSFORM: _TRANSFORMS, **self.environment(chip)}
+        """Return the environment for a process that compiles: it writes no profile of a run."""
+        made = {_TRANSFORM: _TRANSFORMS, **self.environment(chip)}
+        made.pop(_PROFILE, None)
+        return made
 
 
 # What stands in a board's device tree, beside the names of the board itself.
