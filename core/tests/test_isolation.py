@@ -20,6 +20,7 @@ from dovetail import DType, Network, OptionError, Runtime
 from dovetail.discovery.manifest import check
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import Registry
+from dovetail.isolation.worker import Worker
 from dovetail.loading import snapshots
 from dovetail.optimizer import CompileRequest
 
@@ -168,6 +169,33 @@ def test_what_it_refuses_goes_on_with_its_reason(runtime):
     loaded = runtime.load(net, optimize={"backends": [Faulty(), "CpuRef"], "isolate": "Faulty"})
     x = np.array([1, 2, 3], np.float32)
     np.testing.assert_allclose(loaded.run({"x": x})["y"], np.exp(2 * x), rtol=1e-6)
+
+
+def test_what_is_held_for_a_part_is_told(runtime):
+    """Packed in its process, and as it was here, to start it again."""
+    pytest.importorskip("dovetail_reference")
+    weights = np.ones((64, 100), np.float32)
+    net = Network("weights")
+    net.output(net.fully_connected(net.input("x", (1, 100)), weights), "y")
+    inside = runtime.load(net, optimize={"backends": ["CpuRef"]}).memory
+    isolated = runtime.load(net, optimize={"backends": ["CpuRef"], "isolate": "CpuRef"}).memory
+    there = inside.constant_bytes + inside.private_bytes
+    assert there >= weights.nbytes
+    assert there + weights.nbytes <= isolated.private_bytes <= there + weights.nbytes + 5000
+    assert not isolated.constant_bytes
+
+
+@pytest.mark.parametrize("said", [-1, 1 << 62, 1 << 200, 2.5, "12", None, [3]])
+def test_what_a_process_says_it_holds_is_not_believed(runtime, monkeypatch, said):
+    real = Worker.ask
+
+    def ask(self, message, *more):
+        reply = real(self, message, *more)
+        return {**reply, "held": said} if message["do"] == "load" else reply
+
+    monkeypatch.setattr(Worker, "ask", ask)
+    with runtime.load(network(), optimize={"backends": [Faulty()], "isolate": "Faulty"}) as net:
+        assert net.memory.private_bytes < 10_000  # the part as it is kept here
 
 
 def test_the_manifest_asks_and_the_caller_decides(runtime):

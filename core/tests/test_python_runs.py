@@ -211,3 +211,48 @@ def test_a_workload_that_does_not_want_it_gets_two_arguments() -> None:
     made.output(made.relu(made.input("x", (6,))), "y")
     with dovetail.Runtime() as runtime, dovetail.load(made, Backend(Plain), runtime=runtime) as net:
         np.testing.assert_array_equal(net.run({"x": X})["y"], X)
+
+
+# --- what they hold -------------------------------------------------------------------------------
+
+
+class Holding(Asking):
+    """Holds what it packed."""
+
+    def __init__(self, told: Any) -> None:
+        super().__init__(lambda run: None)
+        self.private_bytes = told
+
+
+def held(told: Any) -> dovetail.LoadedNetwork:
+    made = dovetail.Network("holding")
+    made.output(made.relu(made.relu(made.input("x", (6,)))), "y")
+    return dovetail.load(made, Backend(lambda: Holding(told)), passes=False)
+
+
+@pytest.mark.parametrize("told", [0, 1, 12_345, np.int64(77), (1 << 47) - 1])
+def test_a_workload_in_python_tells_what_it_holds(told: Any) -> None:
+    with held(told) as net:
+        assert net.memory.private_bytes == 2 * int(told)
+        assert [step.private_bytes for step in net.memory.steps] == [int(told)] * 2
+        np.testing.assert_array_equal(net.run({"x": X})["y"], X)
+
+
+@pytest.mark.parametrize("told", [-1, 1 << 47, 1 << 200, 3.5, "12", None, float("nan")])
+def test_bytes_that_nothing_can_hold_are_refused(told: Any) -> None:
+    with pytest.raises(dovetail.BackendError, match=r"its workload says that it holds .* private bytes") as caught:
+        held(told)
+    assert caught.value.code == "BACKEND_CONTRACT"
+    assert "private_bytes" in str(caught.value.hint)
+
+
+def test_an_attribute_that_raises_is_the_backends_fault() -> None:
+    class Raising(Asking):
+        @property
+        def private_bytes(self) -> int:
+            raise OSError("the device does not say")
+
+    made = dovetail.Network("holding")
+    made.output(made.relu(made.input("x", (6,))), "y")
+    with pytest.raises(dovetail.BackendError, match="the device does not say"):
+        dovetail.load(made, Backend(lambda: Raising(lambda run: None)), passes=False)

@@ -225,6 +225,16 @@ def test_a_store_that_one_process_filled_serves_the_others(tmp_path, order):
             np.testing.assert_array_equal(array, results[1][name])
 
 
+@pytest.mark.parametrize("isolate", [(), "VsiNpu"], ids=["in this process", "isolated"])
+def test_what_a_program_holds_is_told(isolate):
+    few, many = (dovetail.load(network(filters=count), ["VsiNpu"], isolate=isolate) for count in (4, 2000))
+    with few, many:
+        weights, told = 3 * 3 * 3, many.memory.private_bytes - few.memory.private_bytes
+        assert 1996 * weights < told < 1996 * (20 * weights + 1000)
+        assert few.memory.private_bytes > 4 * weights
+        assert not many.memory.constant_bytes, "they are in the program"
+
+
 # --- running --------------------------------------------------------------------------------------
 
 

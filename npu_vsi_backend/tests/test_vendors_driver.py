@@ -65,6 +65,12 @@ def test_a_store_serves_loads_of_this_process_and_isolated_ones(double, tmp_path
     assert double().count("vsi_nn_GenerateNBG") <= 2, "asked for the size, and then for the binary"
 
 
+@pytest.mark.parametrize("isolate", [(), "VsiNpu"], ids=["in this process", "isolated"])
+def test_what_a_binary_holds_is_told(double, file, isolate):
+    with dovetail.load(file, ["VsiNpu"], options=OVX, isolate=isolate) as net:
+        assert file.stat().st_size <= net.memory.private_bytes <= 5 * file.stat().st_size + 20_000
+
+
 @pytest.mark.parametrize("chip", [0, 1])
 def test_a_warm_load_opens_the_device_once(double, tmp_path, monkeypatch, chip):
     monkeypatch.setenv("DOVETAIL_DOUBLE", f"target={CHIPS[chip].target}")

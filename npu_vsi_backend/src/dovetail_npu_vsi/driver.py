@@ -85,6 +85,11 @@ class IExecutable(ABC):
     inputs: Sequence[Operand]
     outputs: Sequence[Operand]
 
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """Bytes that it holds besides what is bound: the program, its weights and its memories."""
+
     @abstractmethod
     def bind(self, addresses: Sequence[int]) -> None:
         """Set the addresses of all inputs, then of all outputs, for the runs that follow."""

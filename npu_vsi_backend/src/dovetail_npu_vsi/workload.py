@@ -62,6 +62,9 @@ class ProgramWorkload:
     Args:
         executable: The program.
         signed_inputs, signed_outputs: Which operands are int8 in the network, and uint8 there.
+
+    Attributes:
+        private_bytes: That it holds, on the device too, as far as the driver lets know.
     """
 
     sees_run = True
@@ -75,6 +78,7 @@ class ProgramWorkload:
             for operand, is_signed in zip(executable.inputs, signed_inputs, strict=True)
         ]
         self._lock = Lock()
+        self.private_bytes = executable.nbytes + sum(one.nbytes for one in self._staged if one is not None)
 
     def execute(self, inputs: Sequence[Array], outputs: Sequence[Array], run: Run) -> None:
         """Run the program on arrays of the part's inputs and outputs."""

@@ -156,7 +156,9 @@ class IWorkloadFactory(ABC):
         A workload is an object with ``__dovetail_workload__()`` returning a capsule (see `abi.h`),
         such a capsule itself, or, slow but simple, an object with ``execute(inputs, outputs)`` that
         gets lists of NumPy arrays and fills the outputs in. One that takes long sets
-        ``sees_run = True`` and gets its `Run` as a third argument.
+        ``sees_run = True`` and gets its `Run` as a third argument. One that holds much has an
+        attribute ``private_bytes``: the bytes that it holds besides what the core plans, such as
+        packed weights or a compiled program, as they are once it is returned here.
         """
 
     def expect(self, layers: Sequence[Layer]) -> None:  # noqa: B027  # optional: few compile

@@ -38,7 +38,14 @@ class WorkerEnd:
 
 class IsolatedCall:
     def __init__(
-        self, worker: WorkerEnd, part: Any, number: int, memory: SharedBytes, places: list[tuple[int, int]], inputs: int
+        self,
+        worker: WorkerEnd,
+        part: Any,
+        number: int,
+        memory: SharedBytes,
+        places: list[tuple[int, int]],
+        inputs: int,
+        private_bytes: int,
     ) -> None: ...
     def __dovetail_workload__(self) -> Any: ...
 

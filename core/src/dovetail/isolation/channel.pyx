@@ -21,6 +21,7 @@ from dovetail.abi cimport (
     DOVETAIL_OK,
     DOVETAIL_OUT_OF_MEMORY,
     dovetail_call,
+    dovetail_workload,
     workload_capsule,
 )
 
@@ -304,6 +305,7 @@ cdef class IsolatedCall:
         memory: Where its tensors lie.
         places: Offset and size of each, in bytes: of the inputs, then of the outputs.
         inputs: How many of them are inputs.
+        private_bytes: What is held for it, in the process and here.
     """
 
     cdef dvt_isolated_part c
@@ -311,10 +313,14 @@ cdef class IsolatedCall:
     cdef object part
     cdef SharedBytes memory
     cdef size_t *numbers
+    cdef size_t private_bytes
 
-    def __cinit__(self, WorkerEnd worker not None, part, int number, SharedBytes memory not None, list places, int inputs):
+    def __cinit__(
+        self, WorkerEnd worker not None, part, int number, SharedBytes memory not None, list places, int inputs,
+        size_t private_bytes,
+    ):
         cdef Py_ssize_t i, count = len(places)
-        self.worker, self.part, self.memory = worker, part, memory
+        self.worker, self.part, self.memory, self.private_bytes = worker, part, memory, private_bytes
         self.numbers = <size_t *>PyMem_RawCalloc(2 * count + 1, sizeof(size_t))
         if self.numbers == NULL:
             raise MemoryError()
@@ -330,7 +336,10 @@ cdef class IsolatedCall:
 
     def __dovetail_workload__(self):
         """Return the capsule; whoever takes it holds this object too."""
-        return workload_capsule(dvt_isolated_execute, &self.c, NULL)
+        cdef dovetail_workload *workload
+        capsule = workload_capsule(dvt_isolated_execute, &self.c, NULL, &workload)
+        workload.private_bytes = self.private_bytes
+        return capsule
 
     def __dealloc__(self):
         PyMem_RawFree(self.numbers)

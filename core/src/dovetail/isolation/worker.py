@@ -22,6 +22,8 @@ from .template import Look, Process, Template, look_at_limits
 MAX_DEATHS = 4
 """So often may a process die within `DEATHS_SECONDS`, and no run succeed, before it is given up."""
 DEATHS_SECONDS = 60.0
+_MAX_HELD = 1 << 46
+"""Bytes that a process may say it holds; no machine has as many."""
 
 
 class SharedFile:
@@ -255,16 +257,19 @@ class LoadedPart:
         end = self._worker.end
         end.acquire(look_at_limits)
         try:
-            self._load(look_at_limits)
-            return IsolatedCall(end, self, self.number, self._memory, self._places, self._inputs)
+            held = self._load(look_at_limits) + os.fstat(self._file.descriptor).st_size
+            return IsolatedCall(end, self, self.number, self._memory, self._places, self._inputs, held)
         finally:
             end.release()
 
-    def _load(self, look: Look) -> None:
+    def _load(self, look: Look) -> int:
+        """Have a process load it; return the bytes that are held for it there, as it says."""
         descriptors = (self._options.descriptor, self._file.descriptor, self._tensors.descriptor)
         reply = self._worker.ask({**self._message, "do": "load", "number": self.number}, descriptors, look)
         self._worker.teach(reply.get("modules"))
         self._generation = self._worker.end.generation
+        held = reply.get("held")
+        return held if isinstance(held, int) and 0 <= held < _MAX_HELD else 0
 
     def revive(self, look: Look) -> None:
         """Make sure that a process has it; called by a run that found none, with the lock held.

@@ -257,11 +257,14 @@ class _Worker:
 
     def _load(self, message: Message, descriptors: Sequence[int]) -> Message:
         before = set(sys.modules)
-        self._load_part(message, descriptors)
+        memory = self._load_part(message, descriptors).memory
         own = {"dovetail", type(self._backend()).__module__.partition(".")[0]}
-        return {"modules": sorted(name for name in set(sys.modules) - before if name.partition(".")[0] in own)}
+        return {
+            "modules": sorted(name for name in set(sys.modules) - before if name.partition(".")[0] in own),
+            "held": memory.constant_bytes + memory.private_bytes,
+        }
 
-    def _load_part(self, message: Message, descriptors: Sequence[int]) -> None:
+    def _load_part(self, message: Message, descriptors: Sequence[int]) -> LoadedNetwork:
         options = self._options_of(message, descriptors[0])
         part: FlatPart = read(descriptors[1])
         network, _ = network_of(part, message["name"])
@@ -277,6 +280,7 @@ class _Worker:
         inputs = dict(zip(names[: len(network.inputs)], arrays, strict=False))
         results = dict(zip(names[len(network.inputs) :], arrays[len(network.inputs) :], strict=True))
         self._loaded[message["number"]] = _Loaded(loaded, loaded.bind(inputs, results), arrays)
+        return loaded
 
     def _progress(self, backend: str, fraction: float, what: str) -> None:
         send(self._connection, {"progress": fraction, "what": str(what)[:1000]})

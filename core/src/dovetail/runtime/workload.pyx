@@ -39,11 +39,13 @@ from dovetail.runtime.ports cimport TensorTable
 
 import threading
 from inspect import CO_ASYNC_GENERATOR, CO_COROUTINE, CO_GENERATOR
+from operator import index
 
 import numpy as np
 
 from ..contract.backend_calls import backend_call
 from ..ground.errors import BackendError, ErrorCode
+from ..ground.foreign_text import shown
 from ..ground.host_exceptions import is_of_host
 from ..ground.logs import Log
 from .aliases import Alias, Relation
@@ -384,6 +386,7 @@ cdef class Workload:
             with backend_call(origin, "sees_run"):
                 adapter.sees_run = bool(getattr(obj, "sees_run", False))
             self.own.size = sizeof(dovetail_workload)
+            self.own.private_bytes = _told_bytes(obj, origin)
             self.own.execute = execute_python
             self.own.state = <void *>adapter
             self.table = &self.own
@@ -556,6 +559,22 @@ cdef class Queues:
     def __dealloc__(self):
         if self.table != NULL and self.table.release != NULL:
             self.table.release(self.table.state)
+
+
+cdef size_t _told_bytes(obj, str origin) except? 0:
+    """Return the private bytes that a workload in Python tells; none if it tells nothing.
+
+    Raises:
+        BackendError: `BACKEND_CONTRACT`.
+    """
+    with backend_call(origin, "private_bytes"):
+        told = getattr(obj, "private_bytes", 0)
+        number = index(told) if hasattr(type(told), "__index__") else -1
+    if not 0 <= number < MEMORY_LIMIT:
+        raise _contract(
+            origin, f"its workload says that it holds {shown(told)} private bytes",
+            "`private_bytes` is a whole number of bytes that the workload allocated, or is left out")
+    return number
 
 
 cdef int _check_declared(const dovetail_workload *table, str origin) except -1:

@@ -49,6 +49,7 @@ class ModelExecutable(IExecutable):
     def __init__(self, binary: binaries.Binary) -> None:
         self.inputs = [Operand(one.shape, "uint8", one.scale, one.zero_point) for one in binary.inputs]
         self.outputs = [Operand(one.shape, "uint8", one.scale, one.zero_point) for one in binary.outputs]
+        self._program_bytes = binary.commands.nbytes + len(binary.constants)
         self._executor: Executor | None = Executor(
             binary.commands.view(np.uint8),
             np.frombuffer(binary.constants, np.uint8),
@@ -60,8 +61,7 @@ class ModelExecutable(IExecutable):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the memories that it holds."""
-        return 0 if self._executor is None else int(self._executor.nbytes)
+        return 0 if self._executor is None else int(self._executor.nbytes) + self._program_bytes
 
     def bind(self, addresses: Sequence[int]) -> None:
         self._open().bind(addresses)

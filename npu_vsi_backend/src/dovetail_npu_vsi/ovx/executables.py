@@ -43,6 +43,11 @@ class LocalExecutable(IExecutable):
         self._binary = Binary(device, binary, shares_memory)
         self.inputs, self.outputs = _operands(self._binary.operands)
         self._is_output = [is_output for is_output, *_ in self._binary.operands]
+        self._nbytes = len(binary)
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
 
     def bind(self, addresses: Sequence[int]) -> None:
         inputs, outputs = iter(addresses[: len(self.inputs)]), iter(addresses[len(self.inputs) :])
@@ -87,6 +92,12 @@ class RemoteExecutable(IExecutable):
         self._sizes = [_nbytes(operand) for operand in (*self.inputs, *self.outputs)]
         self._addresses: Sequence[int] = ()
         self._is_running = self._is_closed = False
+        self._nbytes = len(self._request) + len(binary) + sum(self._sizes)
+
+    @property
+    def nbytes(self) -> int:
+        """What is kept here to start a process again, and what the process has."""
+        return self._nbytes
 
     def _load(self, is_cancelled: Callable[[], bool]) -> _Described | None:
         """Start a process that has the binary, and return what it says of the operands.
