@@ -18,7 +18,7 @@ from click.testing import Result
 from dovetail import DType
 from dovetail.contract.conditions import Condition, Range
 from dovetail.contract.quantities import Quantity
-from dovetail_sdk.commands.conform import options_of, seconds_of
+from dovetail_sdk.commands.conform import options_of, seconds_of, unreached_lines
 from dovetail_sdk.conformance.cases import EXACT, Tolerance
 from dovetail_sdk.conformance.checks import Check, Level, all_checks, check, checks_up_to, troubleshooting_of
 from dovetail_sdk.conformance.comparing import from_bfloat16, mismatch, to_bfloat16
@@ -385,3 +385,18 @@ def test_the_kit_can_be_imported_without_pytest() -> None:
 
     code = "import sys; sys.modules['pytest'] = None; import dovetail_sdk.conformance.supervisor, dovetail_sdk.conformance"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_kinds_of_which_the_same_is_not_judged_share_a_line() -> None:
+    report, result = Report("AcmeNpu", 2), CheckResult(checks_up_to(2, ["operators.claims_are_judged"])[0])
+    for kind in ("dovetail.Softmax", "dovetail.Concat"):
+        for dtype in ("uint8", "int8"):
+            for what in ("input.elements 9", "input.elements above 9"):
+                event = {"event": "not judged", "kind": kind, "dtype": dtype, "what": what, "reason": "too large"}
+                result.take(event)
+    result.take({"event": "not judged", "kind": "acme.Swish", "dtype": "int8", "what": "axis 3"})
+    report.results = [result]
+    assert unreached_lines(report) == [
+        "claimed, not judged: acme.Swish of int8: axis 3",
+        "claimed, not judged: Concat, Softmax of int8, uint8: input.elements 9, input.elements above 9 (too large)",
+    ]

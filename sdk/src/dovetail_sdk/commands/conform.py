@@ -242,8 +242,8 @@ def show_report(report: Report) -> None:
             say(f"note: {result.check.id}: {note}")
     for kind, dtypes in report.not_judged_by_kind.items():
         say(f"not judged: {kind} of {', '.join(dtypes)}: claimed, but no case of the kit lies within the claim")
-    for (kind, what, reason), dtypes in report.unreached_by_kind.items():
-        say(f"claimed, not judged: {kind} of {', '.join(dtypes)}: {what}{f' ({reason})' if reason else ''}")
+    for line in unreached_lines(report):
+        say(line)
     say(verdict_text(report))
 
 
@@ -288,6 +288,20 @@ def _show_strangers(report: Report) -> None:
     folded = sum(counts.folded for counts in report.counts.values())
     if folded:
         say(f"{folded} cases of constants were computed by the core beforehand: no backend is asked")
+
+
+def unreached_lines(report: Report) -> list[str]:
+    """Say what is claimed and no case reached; kinds of which the same is said share a line."""
+    kinds: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for (kind, what, reason), dtypes in report.unreached_by_kind.items():
+        kinds.setdefault((what, reason, tuple(dtypes)), []).append(kind.removeprefix("dovetail."))
+    whats: dict[tuple[tuple[str, ...], tuple[str, ...], str], list[str]] = {}
+    for (what, reason, types), names in kinds.items():
+        whats.setdefault((tuple(names), types, reason), []).append(what)
+    return [
+        f"claimed, not judged: {', '.join(names)} of {', '.join(types)}: {', '.join(said)}{f' ({reason})' if reason else ''}"
+        for (names, types, reason), said in whats.items()
+    ]
 
 
 def counts_table(report: Report) -> Any:
