@@ -85,6 +85,14 @@ def report_path(context: click.Context, parameter: click.Parameter, value: tuple
     "--bit-exact", is_flag=True, help="Hold results to the bits that standards define, even where these are not promised."
 )
 @click.option("--isolate", is_flag=True, help="Load its networks in a process of its own, as users can.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Judge so many kinds of layers at a time, each in a process: for a slow backend, if several can use its device.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
 @click.option(
     "--only", multiple=True, metavar="PATTERN", help="Checks whose id contains this, or matches it as a glob. Repeatable."
@@ -102,6 +110,7 @@ def command(
     late_failure: dict[str, Any],
     bit_exact: bool,
     isolate: bool,
+    jobs: int,
     seed: int,
     only: tuple[str, ...],
     operators: tuple[str, ...],
@@ -137,7 +146,7 @@ def command(
         isolate=isolate,
     )
     with _progress(len(checks), quiet=as_json) as listen:
-        report = Supervisor(orders, listen).run(checks, level)
+        report = Supervisor(orders, listen, jobs=jobs).run(checks, level)
     report.environment = environment(backend, seed=seed, options=options)
     for path in reports:
         write_report(report, path)

@@ -9,11 +9,13 @@ import faulthandler
 import json
 import sys
 import time
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
 from .cases import Operator
 from .checks import Check, all_checks
+from .endings import Event
 from .processes import teller
 from .runner import perform
 from .subject import Settings, open_target
@@ -21,6 +23,9 @@ from .subject import Settings, open_target
 
 def main(orders: dict[str, Any]) -> None:
     """Run checks on the main thread; write events to a file descriptor, a line of JSON each.
+
+    Which check is next is asked by the event "ready", and answered by its id; an empty line is the
+    end.
 
     Args:
         orders: What `supervisor` wants; see `Orders` there.
@@ -47,10 +52,20 @@ def main(orders: dict[str, Any]) -> None:
     )
     tell({"event": "opened", "id": str(target.backend.id), "device": target.described_device})
     by_id: dict[str, Check] = {check.id: check for check in all_checks()}
-    for id in orders["checks"]:
+    for id in _ids(int(orders["answers"]), tell):
         tell({"event": "begin", "check": id})
         tell(perform(by_id[id], target, settings, tell))
     tell({"event": "done"})
+
+
+def _ids(answers: int, tell: Callable[[Event], None]) -> Iterator[str]:
+    with open(answers, encoding="utf-8", closefd=False) as lines:
+        while True:
+            tell({"event": "ready"})
+            id = lines.readline().strip()
+            if not id:
+                return
+            yield id
 
 
 def operators_of(modules: list[str]) -> tuple[Operator, ...]:

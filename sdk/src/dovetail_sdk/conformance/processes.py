@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import IO, Any
 
 from .endings import Event
@@ -46,35 +47,38 @@ class ChildProcess:
     Args:
         module: What it runs: called with one argument, the orders as JSON.
         orders: Plain data; `descriptor` is added, where it is to write its events, one line of JSON
-            each.
+            each, and `answers`, where it reads what `answer` says, a line each.
     """
 
     def __init__(self, module: str, orders: Mapping[str, Any]) -> None:
         reading, writing = os.pipe()
+        answers, self._answering = os.pipe()
         self._reading = reading
         self._rest = b""
+        self._is_stopped = False
         self.printed: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
-        content = {**orders, "descriptor": writing}
+        content = {**orders, "descriptor": writing, "answers": answers}
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, json.dumps(content, default=str)],
             stdin=subprocess.DEVNULL,
             stdout=self.printed,
             stderr=subprocess.STDOUT,
-            pass_fds=(writing,),
+            pass_fds=(writing, answers),
             env=environment,
         )
         os.close(writing)
+        os.close(answers)
         self._selector = selectors.DefaultSelector()
         self._selector.register(reading, selectors.EVENT_READ)
 
     def events(self, patience: Patience) -> Iterator[Event]:
-        """Return events as they come, until the pipe closes.
+        """Return events as they come, until the pipe closes, or `stop` was called.
 
         Raises:
             TimeoutError: None came in time.
         """
-        while True:
+        while not self._is_stopped:
             while b"\n" in self._rest:
                 line, _, self._rest = self._rest.partition(b"\n")
                 yield json.loads(line)
@@ -85,6 +89,16 @@ class ChildProcess:
                 if not chunk:
                     return
                 self._rest += chunk
+
+    def answer(self, text: str) -> None:
+        """Tell it something, in one line."""
+        with suppress(BrokenPipeError):  # that it has ended shows in its events
+            os.write(self._answering, text.encode() + b"\n")
+
+    def stop(self) -> None:
+        """Kill it, from any thread: whoever waits for its events soon waits no more."""
+        self._is_stopped = True
+        self.process.kill()
 
     def end(self, wait: float) -> int:
         """Wait for the end; dump the threads of a process that does not end, then kill it."""
@@ -112,6 +126,7 @@ class ChildProcess:
             self.process.wait()
         self._selector.close()
         os.close(self._reading)
+        os.close(self._answering)
         self.printed.close()
 
     def __enter__(self) -> ChildProcess:
