@@ -21,7 +21,7 @@ from dovetail.discovery.manifest import check
 from dovetail.discovery.reasons import Refused
 from dovetail.discovery.registry import Registry
 from dovetail.isolation.worker import Worker
-from dovetail.loading import snapshots
+from dovetail.loading import parsing, snapshots
 from dovetail.optimizer import CompileRequest
 
 
@@ -196,6 +196,48 @@ def test_what_a_process_says_it_holds_is_not_believed(runtime, monkeypatch, said
     monkeypatch.setattr(Worker, "ask", ask)
     with runtime.load(network(), optimize={"backends": [Faulty()], "isolate": "Faulty"}) as net:
         assert net.memory.private_bytes < 10_000  # the part as it is kept here
+
+
+def test_its_process_starts_while_a_model_is_read(runtime, monkeypatch):
+    """And serves as one that starts when it is asked."""
+    found = []
+
+    def parse(model):
+        found.append(list(children()))
+        return network()
+
+    monkeypatch.setattr(parsing, "parse", parse)
+    with dovetail.load(b"a model", [Faulty()], isolate="Faulty", runtime=runtime) as net:
+        assert found[0]
+        assert found[0] == [os.getpgid(pid) for pid in found[0]] == [os.getpgid(pid) for pid in children()][:1]
+        np.testing.assert_array_equal(net.run({"x": np.ones((2, 3), np.float32)})["y"], np.full((2, 3), 2.0))
+    dovetail.load(b"a model", [Faulty()], runtime=runtime).unload()
+    assert not found[1], "nobody isolates it"
+    assert not children()
+
+
+@pytest.mark.parametrize("what", ["reading", "options", "backends"])
+def test_a_load_that_fails_before_its_process_is_asked_leaves_none(runtime, monkeypatch, what):
+    def parse(model):
+        assert children()
+        if what == "reading":
+            raise dovetail.ModelError("the model is broken")
+        return network()
+
+    monkeypatch.setattr(parsing, "parse", parse)
+    asked = {"backends": [Faulty()], "isolate": "Faulty"}
+    asked |= {"options": {"options": {"Other": {}}}, "backends": {"backends": [Faulty(), "CpuReff"]}}.get(what, {})
+    wanted = {"reading": "the model is broken", "options": "'Other'", "backends": "CpuReff is not installed"}[what]
+    with pytest.raises(dovetail.DovetailError, match=wanted):
+        dovetail.load(b"a model", runtime=runtime, **asked)
+    assert not children()
+
+
+def test_a_process_that_cannot_start_ahead_is_told_of_when_it_is_asked(runtime, monkeypatch):
+    monkeypatch.setattr(parsing, "parse", lambda model: network())
+    monkeypatch.setattr(sys, "executable", "")
+    with pytest.raises(dovetail.BackendError, match="has no Python interpreter to start"):
+        dovetail.load(b"a model", [Faulty()], isolate="Faulty", runtime=runtime)
 
 
 def test_the_manifest_asks_and_the_caller_decides(runtime):

@@ -259,6 +259,10 @@ class IsolatedBackend(IBackend):
             remains.end_process()
             self._users -= remains.is_of_network
 
+    def start_ahead(self) -> None:
+        """Begin to start its processes: soon they are needed."""
+        self._template.start_ahead()
+
     def end_if_idle(self) -> None:
         """End all processes, if no network is loaded; they start again when they are needed."""
         with self._lock:

@@ -104,8 +104,22 @@ class Template:
         self._how = dict(how)
         self._lock = threading.RLock()
         self._running: _Running | None = None
+        self._begun: _Running | None = None
         self._is_cold = False
         _templates.add(self)
+
+    def start_ahead(self) -> None:
+        """Begin to start it, if it does not run; who needs it waits then, and hears of faults."""
+        if self._lock.acquire(blocking=False):  # else somebody is about to start it
+            try:
+                if self._running is None and self._begun is None:
+                    with contextlib.suppress(BackendError):
+                        self._begun = self._new()
+            finally:
+                self._lock.release()
+
+    def _new(self) -> _Running:
+        return _Running(self.name, {**self._how, "cold": self._is_cold})
 
     def fork(self, look: Look) -> Process:
         """Fork a process.
@@ -163,9 +177,10 @@ class Template:
     def forget(self) -> None:
         """In a forked child of the host: release processes that are the parent's."""
         self._lock = threading.RLock()
-        if self._running is not None:
-            self._running.forget()
-            self._running = None
+        for one in (self._running, self._begun):
+            if one is not None:
+                one.forget()
+        self._running = self._begun = None
 
     @contextlib.contextmanager
     def _held(self, look: Look) -> Any:
@@ -180,7 +195,7 @@ class Template:
         if self._running is not None and self._running.has_ended():
             self._end()
         if self._running is None:
-            running = _Running(self.name, {**self._how, "cold": self._is_cold})
+            running, self._begun = self._begun or self._new(), None
             try:
                 if running.wait_until_ready(look):
                     self._running = running
@@ -203,6 +218,9 @@ class Template:
         return self._running
 
     def _end(self) -> Ending:
+        if self._begun is not None:
+            self._begun.end()
+            self._begun = None
         running, self._running = self._running, None
         return Ending("was not running", "") if running is None else running.end()
 

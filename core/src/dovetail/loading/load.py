@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ..contract.interfaces import IBackend
     from ..ground.progress import Listener
     from ..layers.network import Network
+    from ..optimizer import NetworkSource
     from ..runtime import LoadedNetwork, Runtime
+    from .parsing import ModelSource
     from .snapshots import ModelSnapshots
 
     BackendLike = str | BackendRequest | IBackend
@@ -70,6 +72,7 @@ def load(
     with gc_deferred(), limited(limits):
         from ..graph.graph import Graph
         from ..optimizer import CompileRequest, NetworkSource, OptimizedNetwork
+        from ..optimizer.candidates import started_ahead
 
         if runtime is None:
             from ..runtime import default_runtime
@@ -89,7 +92,10 @@ def load(
             caller="load",
             others=("threads", "runtime", "plan_cache_bytes"),
         )
-        network: Any
+        network: Any = model
+        if isinstance(model, Graph | NetworkSource | OptimizedNetwork):
+            return runtime.load(network, threads=threads, optimize=request, plan_cache_bytes=plan_cache_bytes)
+        source: ModelSource | None = None
         snapshots: ModelSnapshots | None = None
         if isinstance(model, str | os.PathLike):
             from .parsing import ModelSource
@@ -102,15 +108,22 @@ def load(
             kept = None if snapshots is None else snapshots.load(runtime, threads, plan_cache_bytes)
             if kept is not None:
                 return kept
-            parsed = source.parse()
-            # What functions of others made of a file, they may not make of it another time.
-            is_read_again = parsed.files and not parsed.is_read_with_others
-            network = NetworkSource(parsed, source.parse_again if is_read_again else None)
-            del parsed  # its weights may be consumed
-        elif isinstance(model, Graph | NetworkSource | OptimizedNetwork):
-            network = model
-        else:
-            from .parsing import parse
+        with started_ahead(request.backends, request.options, request.registry, request.isolate):
+            network = _read(model, source)
+            return runtime.load(
+                network, threads=threads, optimize=request, plan_cache_bytes=plan_cache_bytes, snapshots=snapshots
+            )
 
-            network = NetworkSource(parse(model), None)
-        return runtime.load(network, threads=threads, optimize=request, plan_cache_bytes=plan_cache_bytes, snapshots=snapshots)
+
+def _read(model: Any, source: ModelSource | None) -> NetworkSource:
+    """Read a model that has a source, if it is a file."""
+    from ..optimizer import NetworkSource
+
+    if source is None:
+        from .parsing import parse
+
+        return NetworkSource(parse(model), None)
+    parsed = source.parse()
+    # What functions of others made of a file, they may not make of it another time.
+    is_read_again = parsed.files and not parsed.is_read_with_others
+    return NetworkSource(parsed, source.parse_again if is_read_again else None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -10,7 +11,7 @@ from ..contract.backend_calls import backend_call, devices_of
 from ..contract.backend_id import BackendId, BackendRequest
 from ..contract.interfaces import Device, IBackend
 from ..ground.close_names import suggestion
-from ..ground.errors import BackendError, BackendUnavailableError, ErrorCode, OptionError
+from ..ground.errors import BackendError, BackendUnavailableError, DovetailError, ErrorCode, OptionError
 from ..ground.foreign_text import shown
 from ..ground.logs import Log
 from ..ground.settings import variable
@@ -57,7 +58,7 @@ def resolve(
     ready: list[Assigned] = []
     absent: list[Absent] = []
     for entry, request in zip(entries, requests, strict=True):
-        given = (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
+        given = _given(options, request)
         one = Assigned(request, registry, partial(_opened, entry, request, given, registry, backends is None, apart))
         # A default that nobody spoke of is opened when those before it refuse something.
         is_needed = backends is not None or not ready or given is not None
@@ -78,6 +79,50 @@ def resolve(
             absent=absent,
         )
     return ready, absent
+
+
+@contextmanager
+def started_ahead(
+    backends: Sequence[BackendLike] | BackendLike | None,
+    options: Options | None,
+    registry: Registry,
+    isolate: Sequence[str] | str | None,
+) -> Iterator[None]:
+    """Begin to start the processes of isolated backends, which takes as long as reading a model.
+
+    The arguments are those of `resolve`. What is wrong with them, or with the processes, is said
+    when the backends are asked. If the block raises, the processes end, unless another network uses
+    them.
+    """
+    found: list[Any] = []
+    try:
+        with suppress(DovetailError):
+            found += _isolated_ones(backends, options, registry, isolate)
+        for one in found:
+            one.start_ahead()
+        yield
+    except BaseException:
+        for one in found:
+            one.end_if_idle()
+        raise
+
+
+def _isolated_ones(backends: Any, options: Any, registry: Registry, isolate: Any) -> Iterator[Any]:
+    """Yield the stand-ins of backends that are to be isolated, of those that were asked for.
+
+    Raises:
+        DovetailError: There is not what is asked for.
+    """
+    known = isinstance(backends, str | Sequence | IBackend) and isinstance(options, Mapping | None)
+    if not known:  # the defaults are for CPUs, and what is no sequence may be read once
+        return
+    entries = _entries(backends, registry)
+    requests = [_request(entry) for entry in entries]
+    apart = None if isolate is None else _isolated_ids(isolate, requests)
+    for entry, one in zip(entries, requests, strict=True):
+        given = _given(options, one)
+        if str(one.id) in apart if apart is not None else _asks_for_isolation(entry, one, given, registry):
+            yield _isolated(entry, one, given, registry)[0]
 
 
 def let_go(candidates: Iterable[Assigned]) -> None:
@@ -118,6 +163,11 @@ def _opened(
             _log.warning("%s is left out: %s", request.id, error.message)
         return Absent(request, str(error.details.get("state", "unavailable")), error.message)
     return Opened(backend, options, device)
+
+
+def _given(options: Options | None, request: BackendRequest) -> Any:
+    """Return the options of a backend and device as the caller gave them; None for none."""
+    return (options or {}).get(str(request).rstrip("?"), (options or {}).get(str(request.id)))
 
 
 def _isolated_ids(isolate: Sequence[str] | str, requests: Sequence[BackendRequest]) -> frozenset[str]:
