@@ -6,7 +6,11 @@ into pieces, tables are not used, sums are in 64 bits.
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,7 @@ import numpy.typing as npt
 
 from dovetail_npu_vsi import program as p
 from dovetail_npu_vsi.chips import Chip
+from dovetail_npu_vsi.engines import multiplies_by_shader
 
 Integers = npt.NDArray[np.int64]
 f32 = np.float32
@@ -57,19 +62,69 @@ def tensor_float(values: Any) -> Any:
 
 
 def _products(operation: Any, chip: Chip, tensors: Any, sums: Integers) -> Integers:
-    """Finish sums [N, O, ...] of a layer with weights."""
-    x, y = tensors[0], tensors[-1]
-    weights = operation.weights
+    """Finish sums [N, O, ...] of a layer with weights, in integers."""
     made = np.empty(sums.shape, np.int64)
-    for channel in range(sums.shape[1]):
-        scale = weights.scale[channel if weights.is_per_channel else 0]
-        ratio = f32(f32(f32(x.scale) * f32(scale)) / f32(y.scale))
-        of_one = (sums[:, channel] + int(weights.bias[channel])).astype(np.int32).astype(np.int64)
-        finished = scaled(of_one, ratio, chip.fraction_bits)
-        made[:, channel] = np.reshape(
-            [min(max(one + y.zero_point, operation.low), operation.high) for one in finished], of_one.shape
-        )
+    for channel, ratio in enumerate(_ratios(operation, tensors)):
+        of_one = (sums[:, channel] + int(operation.weights.bias[channel])).astype(np.int32).astype(np.int64)
+        finished = np.reshape(scaled(of_one, ratio, chip.fraction_bits), of_one.shape)
+        made[:, channel] = np.clip(finished + tensors[-1].zero_point, operation.low, operation.high)
     return made
+
+
+def _by_shader(operation: Any, tensors: Any, sums: Any) -> Integers:
+    """Finish float sums [N, O, ...]: a product and a sum, each rounded, then to an integer."""
+    made = np.empty(sums.shape, np.int64)
+    for channel, ratio in enumerate(_ratios(operation, tensors)):
+        finished = sums[:, channel].astype(f32) * ratio + f32(tensors[-1].zero_point)
+        made[:, channel] = np.clip(np.rint(finished), operation.low, operation.high)
+    return made
+
+
+def _ratios(operation: Any, tensors: Any) -> list[np.float32]:
+    x, y = tensors[0], tensors[-1]
+    scales = np.broadcast_to(np.asarray(operation.weights.scale, f32), len(operation.weights.values))
+    return [f32(f32(f32(x.scale) * scale) / f32(y.scale)) for scale in scales]
+
+
+def _multiplied(operation: Any, chip: Chip, tensors: Any, taps: Any) -> Integers:
+    """Sum and finish what taps(o) yields of a filter.
+
+    That is, in order: the chunk of the shader, elements less their zero point [N, ...], the weight.
+    """
+    bias, zero_point = operation.weights.bias.astype(np.int64), tensors[0].zero_point
+    program = p.Program("one", tuple(tensors), (replace(operation, inputs=(0,), output=1),), (0,), (1,))
+    if not multiplies_by_shader(program.operations[0], program, chip):
+        return _products(operation, chip, tensors, np.stack([sum(x * w for _, x, w in taps(o)) for o in range(len(bias))], 1))
+    if not operation.weights.is_per_channel:
+        sums = np.stack([sum(x * w for _, x, w in taps(o)) + bias[o] for o in range(len(bias))], 1)
+        return _by_shader(operation, tensors, sums)
+    return _by_shader(
+        operation, tensors, np.stack([_float_sum(operation, bias[o], zero_point, list(taps(o))) for o in range(len(bias))], 1)
+    )
+
+
+def _float_sum(operation: Any, bias: Any, zero_point: int, taps: Any) -> Any:
+    """Sum the products of each chunk exactly, and these in a float."""
+    shift = zero_point * sum(w for _, _, w in taps)
+    if isinstance(operation, p.FullyConnected) or _way_of_depthwise(operation) == "rows":
+        start, lift = f32(bias), 0
+    elif _way_of_depthwise(operation) == "3x3":
+        start, lift = f32(-shift) + f32(bias), zero_point
+    else:
+        start, lift = f32(bias - shift), zero_point
+    total = np.full(taps[0][1].shape, start, f32)
+    for _, chunk in itertools.groupby(taps, key=operator.itemgetter(0)):
+        total = total + np.asarray(sum((x + lift) * w for _, x, w in chunk)).astype(f32)
+    return total
+
+
+def _way_of_depthwise(operation: Any) -> str:
+    """How the shader sums a depthwise convolution: in rows, at once, or as one of all channels."""
+    if isinstance(operation, p.FullyConnected) or not operation.is_depthwise or len(set(operation.stride)) > 1:
+        return ""
+    is_bordered = any(operation.padding) and len(set(operation.padding)) == 1
+    is_small = operation.weights.values.shape[2:] == (3, 3) and operation.dilation == (1, 1) and max(operation.stride) <= 2
+    return "3x3" if is_small and not is_bordered else "rows"
 
 
 def _convolution(operation: p.Convolution, chip: Chip, tensors: Any, x: Integers) -> Integers:
@@ -82,25 +137,36 @@ def _convolution(operation: p.Convolution, chip: Chip, tensors: Any, x: Integers
     rows = (image.shape[2] - (height - 1) * down - 1) // operation.stride[0] + 1
     columns = (image.shape[3] - (width - 1) * across - 1) // operation.stride[1] + 1
     per_group, depth = len(filters) // operation.groups, filters.shape[1]
-    sums = np.zeros((len(x), len(filters), rows, columns), np.int64)
-    for o in range(len(filters)):
+    reads_all = operation.groups > 1 and (len(set(operation.stride)) > 1 or (not operation.is_depthwise and len(x) > 1))
+
+    def taps(o: int) -> Iterator[Any]:
         group = o // per_group
-        for i in range(height):
-            for j in range(width):
-                seen = image[
-                    :,
-                    group * depth : (group + 1) * depth,
-                    i * down : i * down + (rows - 1) * operation.stride[0] + 1 : operation.stride[0],
-                    j * across : j * across + (columns - 1) * operation.stride[1] + 1 : operation.stride[1],
-                ]
-                sums[:, o] += np.einsum("nchw,c->nhw", seen, filters[o, :, i, j])
-    return _products(operation, chip, tensors, sums)
+        first = group * depth if reads_all else 0
+        for channel, i, j in np.ndindex(depth, height, width):
+            # Zeros stand between weights where there is a dilation.
+            row = (first + channel) * ((height - 1) * down + 1) + i * down
+            chunk: Any = (row * ((width - 1) * across + 1) + j * across) // 16
+            if _way_of_depthwise(operation) == "rows":
+                chunk = (i, j * across // 5)
+            seen = image[
+                :,
+                group * depth + channel,
+                i * down : i * down + (rows - 1) * operation.stride[0] + 1 : operation.stride[0],
+                j * across : j * across + (columns - 1) * operation.stride[1] + 1 : operation.stride[1],
+            ]
+            yield chunk, seen, filters[o, channel, i, j]
+
+    return _multiplied(operation, chip, tensors, taps)
 
 
 def _fully_connected(operation: p.FullyConnected, chip: Chip, tensors: Any, x: Integers) -> Integers:
     zeros = np.reshape(np.broadcast_to(operation.weights.zero_point, len(operation.weights.values)), (-1, 1))
-    weights = operation.weights.values.astype(np.int64) - zeros
-    return _products(operation, chip, tensors, (x - tensors[0].zero_point) @ weights.T)
+    weights, centered = operation.weights.values.astype(np.int64) - zeros, x - tensors[0].zero_point
+
+    def taps(o: int) -> Iterator[Any]:
+        return ((k // 32, centered[:, k], weights[o, k]) for k in range(weights.shape[1]))
+
+    return _multiplied(operation, chip, tensors, taps)
 
 
 def _windows(operation: p.Pooling, x: Integers) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import large_sums
 import numpy as np
 import pytest
 from program_reference import evaluate
@@ -11,6 +12,8 @@ from programs import ZERO_POINTS, of_one, random_bytes, random_convolution, rand
 
 from dovetail_npu_vsi import program as p
 from dovetail_npu_vsi.chips import CHIPS
+from dovetail_npu_vsi.model.commands import CONVOLVE
+from dovetail_npu_vsi.model.compiling import compile_program
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
@@ -88,3 +91,14 @@ def test_sums_wrap_in_32_bits_with_their_bias(bias, expected):
     values = np.full((1, 9), 255, np.uint8)
     assert run(program, [values])[0].tolist() == [[expected, 255]]
     np.testing.assert_array_equal(run(program, [values])[0], evaluate(program, CHIPS[0], [values])[0])
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+@pytest.mark.parametrize("layer", large_sums.LAYERS.values(), ids=large_sums.LAYERS)
+def test_sums_of_the_shader_are_rounded_where_floats_are(layer, chip):
+    program, x = large_sums.program_of(layer, np.random.default_rng(len(layer.x) + layer.weights[0]))
+    made, expected = run(program, [x], chip)[0], evaluate(program, chip, [x])[0]
+    np.testing.assert_array_equal(made, expected)
+    assert np.unique(made).size > 20
+    commands = compile_program(program, chip, lambda *_: None).commands
+    assert (commands["chunk"][commands["opcode"] == CONVOLVE] > 0).all()

@@ -1,4 +1,4 @@
-"""2,000 random layers: the model against the vendor's simulator, bit for bit.
+"""2,500 random layers: the model against the vendor's simulator, bit for bit.
 
 Opt-in: DOVETAIL_VSI_SDK names the folder of the SDK. Layers are compiled many to a program, which
 the simulator compiles and runs in a process of its own.
@@ -10,6 +10,7 @@ import os
 from dataclasses import replace
 from typing import Any
 
+import large_sums
 import numpy as np
 import pytest
 from programs import ZERO_POINTS, of_one, random_bytes, random_convolution, random_weights, run, tensor
@@ -28,6 +29,8 @@ pytestmark = [
 
 IN_A_PROGRAM = 10
 """The vendor's compiler takes 32 inputs."""
+OF_THE_SHADER = 30
+"""In one program: the shader takes half a minute to be compiled, for one layer or for many."""
 
 
 def zero(rng):
@@ -50,11 +53,18 @@ def depthwise(rng):
 
 
 def by_one_scale(program, rng):
-    """Weights with a scale for each channel run on the shader, in floats: leave them out."""
+    """Leave out weights with a scale for each channel, which run on the shader."""
     (operation,) = program.operations
     if operation.weights.is_per_channel:
-        weights = random_weights(rng, operation.weights.values.shape)
-        operation = replace(operation, weights=weights)
+        program = replace(
+            program, operations=(replace(operation, weights=random_weights(rng, operation.weights.values.shape)),)
+        )
+    return of_one_image(program)
+
+
+def of_one_image(program):
+    """Return a convolution of a batch of one, without clamp."""
+    (operation,) = program.operations
     # A fused clamp is the driver's own, with its table: what saturates is enough here.
     batch = program.tensors[0].shape[0]
     if batch > 1:
@@ -63,9 +73,28 @@ def by_one_scale(program, rng):
     return replace(program, operations=(replace(operation, low=0, high=255),))
 
 
-def fully_connected(rng):
+def convolution_by_channel(rng):
+    return by_scale_of_channel(random_convolution(rng), rng)
+
+
+def depthwise_by_channel(rng):
+    return by_scale_of_channel(random_convolution(rng, depthwise=True), rng)
+
+
+def by_scale_of_channel(program, rng):
+    """Return a convolution with a scale for each channel, clamp and batch included."""
+    (operation,) = program.operations
+    weights = random_weights(rng, operation.weights.values.shape, per_channel=True)
+    return replace(program, operations=(replace(operation, weights=weights),))
+
+
+def fully_connected_by_channel(rng):
+    return fully_connected(rng, per_channel=True)
+
+
+def fully_connected(rng, *, per_channel=False):
     rows, columns, depth = (int(one) for one in (rng.choice([1, 1, 2, 5]), rng.integers(1, 130), rng.integers(1, 700)))
-    weights = random_weights(rng, (columns, depth))
+    weights = random_weights(rng, (columns, depth), per_channel=per_channel)
     operation = p.FullyConnected(name="fc", inputs=(0,), output=1, weights=weights, low=0, high=255)
     x = tensor((rows, depth), scale(rng), zero(rng))
     factor = float(rng.choice([256.0, 1024.0, rng.uniform(30, 300) * depth**0.5]))
@@ -178,7 +207,11 @@ COUNTS = {
     softmax: 60,
     addition: 200,
     function: 100,
+    convolution_by_channel: 240,
+    depthwise_by_channel: 120,
+    fully_connected_by_channel: 120,
 }
+BY_CHANNEL = (convolution_by_channel, depthwise_by_channel, fully_connected_by_channel)
 
 
 def declared(program, chip):
@@ -213,15 +246,48 @@ def judge(programs, rng, chip):
     return 0
 
 
+def in_a_program(kind):
+    return OF_THE_SHADER if kind in BY_CHANNEL else IN_A_PROGRAM
+
+
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
 @pytest.mark.parametrize(
     ("kind", "batch"),
-    [(kind, batch) for kind, count in COUNTS.items() for batch in range(count // IN_A_PROGRAM)],
+    [(kind, batch) for kind, count in COUNTS.items() for batch in range(count // in_a_program(kind))],
     ids=lambda one: one.__name__ if callable(one) else str(one),
 )
 def test_layers(kind, batch, chip):
     if chip is not CHIPS[0] and batch % 4:
         pytest.skip("a quarter of the layers is compared on this chip")
     rng = np.random.default_rng([batch, *kind.__name__.encode()])
-    programs = [kind(rng) for _ in range(IN_A_PROGRAM)]
+    programs = [kind(rng) for _ in range(in_a_program(kind))]
     assert judge(programs, rng, chip) <= 2, "they end on some programs, seldom on one layer"
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+@pytest.mark.parametrize("seed", range(2))
+def test_sums_beyond_what_floats_have(seed, chip):
+    rng = np.random.default_rng(seed)
+    programs, inputs = zip(*(large_sums.program_of(layer, rng) for layer in large_sums.LAYERS.values()), strict=True)
+    program = joined(programs)
+    for name, made, expected in zip(
+        large_sums.LAYERS, run(program, inputs, chip), simulated(program, inputs, chip), strict=True
+    ):
+        np.testing.assert_array_equal(made, expected, name)
+
+
+@pytest.mark.parametrize("per_channel", [False, True], ids=["one scale", "a scale each"])
+@pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)
+def test_an_average_before_a_kernel_of_one_pixel_is_rounded_and_kept(chip, per_channel):
+    """The driver would make one convolution of both; see `places`."""
+    rng = np.random.default_rng(per_channel)
+    x, mean, y = tensor((1, 96, 3, 3), 0.02, 0), tensor((1, 96, 1, 1), 0.02, 0), tensor((1, 40, 1, 1), 0.02, 127)
+    whole = {"stride": (1, 1), "padding": (0, 0, 0, 0), "low": 0, "high": 255}
+    average = p.Pooling(name="mean", inputs=(0,), output=1, function="average", size=(3, 3), count_padding=False, **whole)
+    weights = random_weights(rng, (40, 96, 1, 1), per_channel=per_channel)
+    product = p.Convolution(name="product", inputs=(1,), output=2, weights=weights, dilation=(1, 1), groups=1, **whole)
+    program = p.Program("both", (x, mean, y), (average, product), (0,), (1, 2))
+    inputs = [random_bytes(rng, x.shape) // 8]
+    for made, expected in zip(run(program, inputs, chip), simulated(program, inputs, chip), strict=True):
+        assert expected.any()
+        np.testing.assert_array_equal(made, expected)

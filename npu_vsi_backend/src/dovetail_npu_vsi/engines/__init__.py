@@ -6,8 +6,20 @@ have the ways in which it computes, which `estimate` follows; `folding` has what
 neighbours.
 """
 
-from .landing import NN, SH, TP, Landing, landing
+from .convolutions import is_lopsided, reads_all_channels
+from .landing import NN, SH, TP, Landing, landing, multiplies_by_shader
 from .pairs import adds_by_products
 from .windows import averages_by_products
 
-__all__ = ["NN", "SH", "TP", "Landing", "adds_by_products", "averages_by_products", "landing"]
+__all__ = [
+    "NN",
+    "SH",
+    "TP",
+    "Landing",
+    "adds_by_products",
+    "averages_by_products",
+    "is_lopsided",
+    "landing",
+    "multiplies_by_shader",
+    "reads_all_channels",
+]

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ..chips import Chip
-from ..program import Convolution, Program
+from ..program import Convolution, Program, Tensor
 
 
 class Way(Enum):
@@ -167,3 +167,22 @@ def _may_drop(layer: Layer, chip: Chip) -> bool:
     is_even = layer.width % 2 == 0 or (chip.nn.drops_columns and layer.height % 2 == 0)
     is_small = max(layer.span) <= 2 or (chip.nn.drops_columns and layer.kernel == (1, 3))
     return layer.stride == (2, 2) and is_even and (layer.is_depthwise or is_small) and max(layer.span) <= chip.nn.largest_kernel
+
+
+def is_lopsided(operation: Convolution, steps: tuple[int, ...]) -> bool:
+    """Tell whether the driver would compute a convolution wrongly with these strides or padding.
+
+    Measured with ovxlib 1.2.30: in groups, and with a scale for each channel, results are far off
+    where strides or padding differ by side.
+    """
+    return operation.groups > 1 and operation.weights.is_per_channel and len(set(steps)) > 1
+
+
+def reads_all_channels(operation: Convolution, x: Tensor) -> bool:
+    """Tell whether a convolution in groups works only as one that reads all channels.
+
+    Measured with ovxlib 1.2.30: with a scale for each channel, the driver does not compile groups
+    of several channels for a batch of several images.
+    """
+    is_of_batch = operation.weights.is_per_channel and operation.groups > 1 and not operation.is_depthwise and x.shape[0] > 1
+    return is_of_batch or is_lopsided(operation, operation.stride)

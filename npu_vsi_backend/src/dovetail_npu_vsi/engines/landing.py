@@ -83,6 +83,11 @@ def landing(operation: Operation, program: Program, chip: Chip) -> Landing:
     return Landing(engine, reason, made.remedy)
 
 
+def multiplies_by_shader(operation: Convolution | FullyConnected, program: Program, chip: Chip) -> bool:
+    """Say whether the shader, not the convolution engine, computes the sums of a layer."""
+    return _LANDINGS[type(operation)](operation, program, chip).engine == SH
+
+
 def needs_clamp(operation: Operation, made: Landing, program: Program) -> bool:
     """Say whether the bounds of a result are an operation of their own behind where it landed."""
     if isinstance(operation, Requantize):

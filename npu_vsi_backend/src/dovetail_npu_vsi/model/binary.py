@@ -203,6 +203,7 @@ def _check_numbers(commands: Commands) -> None:
     convolves = opcode == CONVOLVE
     inputs, outputs, first = (commands[name].astype(np.int64) for name in ("group_inputs", "group_outputs", "first_filter"))
     bad |= convolves & ((inputs < 1) | (outputs < 1) | (first < 0))
+    bad |= convolves & (commands["chunk"] < 0)
     per_group = np.maximum(outputs, 1)
     groups = (first + np.maximum(written[:, 1], 1) - 1) // per_group - first // per_group + 1
     bad |= convolves & (groups * inputs > read[:, 1])

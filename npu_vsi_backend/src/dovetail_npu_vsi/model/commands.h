@@ -55,15 +55,20 @@ struct vsi_command {
     int64_t filters;            /* struct vsi_filter of each filter of the layer */
     int64_t table;              /* 256 bytes; of VSI_SOFTMAX 256 doubles */
     int64_t reals;              /* of VSI_ADD and VSI_MULTIPLY two floats, else a double */
+    int32_t chunk;              /* products that are summed before they join a float; 0: no sum is rounded */
+    int32_t by_rows;            /* a row of a window begins a chunk */
+    int32_t lift;               /* what elements less their zero point are raised by, of chunks */
+    int32_t across;             /* chunks count from the first channel of the image, not of the group */
 };
 
-/* What finishes the sums of a filter: bias, then round(sum * mantissa * 2^-shift), ties to even. */
+/* What finishes the sums of a filter: bias, then round(sum * mantissa * 2^-shift), ties to even.
+ * Of the shader that is a float's product with a factor; chunks are added to the bias. */
 struct vsi_filter {
     int64_t bias;
     int32_t mantissa;
     int32_t shift;
     int32_t zero;               /* of the weights */
-    int32_t unused;
+    float factor;               /* instead of mantissa and shift; 0: of the convolution engine */
 };
 
 struct vsi_memories {

@@ -35,11 +35,15 @@ COMMAND = np.dtype(
         ("filters", "i8"),
         ("table", "i8"),
         ("reals", "i8"),
+        ("chunk", "i4"),
+        ("by_rows", "i4"),
+        ("lift", "i4"),
+        ("across", "i4"),
     ],
     align=True,
 )
 """struct vsi_command."""
-FILTER = np.dtype([("bias", "i8"), ("mantissa", "i4"), ("shift", "i4"), ("zero", "i4"), ("unused", "i4")], align=True)
+FILTER = np.dtype([("bias", "i8"), ("mantissa", "i4"), ("shift", "i4"), ("zero", "i4"), ("factor", "f4")], align=True)
 """struct vsi_filter."""
 
 DDR, SRAM, CONSTANTS, INPUT, OUTPUT = range(5)

@@ -48,6 +48,7 @@ from .commands import (
     Place,
     dense,
 )
+from .filters import Finish, by_engine, of_layer
 from .placement import Plan, place
 from .tiling import Window, bands, channel_groups
 
@@ -169,7 +170,8 @@ class _Emitter:
 def _convolution(emitter: _Emitter, operation: Any) -> None:
     read, written = emitter.block(operation.inputs[0]), emitter.block(operation.output)
     window = Window(operation.weights.values.shape[2:], operation.stride, operation.dilation, operation.padding)
-    _weighted(emitter, operation, read, written, window, operation.groups)
+    finish = of_layer(operation, emitter.program, emitter.chip)
+    _weighted(emitter, operation, read, written, window, operation.groups, finish)
 
 
 def _fully_connected(emitter: _Emitter, operation: Any) -> None:
@@ -178,10 +180,12 @@ def _fully_connected(emitter: _Emitter, operation: Any) -> None:
     places = emitter.plan.places
     read = dense(places[operation.inputs[0]], (rows, depth, 1, 1))
     written = dense(places[operation.output], (rows, filters, 1, 1))
-    _weighted(emitter, operation, read, written, Window((1, 1)), 1)
+    _weighted(emitter, operation, read, written, Window((1, 1)), 1, of_layer(operation, emitter.program, emitter.chip))
 
 
-def _weighted(emitter: _Emitter, operation: Any, read: Block, written: Block, window: Window, groups: int) -> None:
+def _weighted(
+    emitter: _Emitter, operation: Any, read: Block, written: Block, window: Window, groups: int, finish: Finish
+) -> None:
     weights: Weights = operation.weights
     filters = len(weights.values)
     x, y = emitter.tensor(operation.inputs[0]), emitter.tensor(operation.output)
@@ -196,7 +200,8 @@ def _weighted(emitter: _Emitter, operation: Any, read: Block, written: Block, wi
         "group_inputs": read.size[1] // groups,
         "group_outputs": filters // groups,
         "weights": emitter.constant(weights.values),
-        "filters": emitter.constant(_filters(weights, x, y, emitter.chip)),
+        "filters": emitter.constant(finish.filters),
+        **finish.fields,
     }
     for first, count in channel_groups(read, window, groups, filters, emitter.load_room):
         group, last = first // (filters // groups), (first + count - 1) // (filters // groups)
@@ -215,28 +220,17 @@ def _weighted(emitter: _Emitter, operation: Any, read: Block, written: Block, wi
             )
 
 
-def _filters(weights: Weights, x: Tensor, y: Tensor, chip: Chip) -> npt.NDArray[Any]:
-    """Return a struct vsi_filter for each filter."""
-    count = len(weights.values)
-    made = np.zeros(count, FILTER)
-    made["bias"] = weights.bias
-    factors = [numbers.factor(numbers.product_ratio(x.scale, scale, y.scale), chip.fraction_bits) for scale in weights.scale]
-    made["mantissa"] = [one.mantissa for one in factors]
-    made["shift"] = [one.shift for one in factors]
-    made["zero"] = weights.zero_point
-    return made
-
-
 # --- windows --------------------------------------------------------------------------------------
 
 
 def _pooling(emitter: _Emitter, operation: Any) -> None:
     read, written = emitter.block(operation.inputs[0]), emitter.block(operation.output)
     window = Window(operation.size, operation.stride, (1, 1), operation.padding)
-    if averages_by_products(operation, emitter.program, emitter.chip):
-        _weighted(emitter, _as_convolution(operation, read.size[1]), read, written, window, read.size[1])
-        return
     x, y = emitter.tensor(operation.inputs[0]), emitter.tensor(operation.output)
+    if averages_by_products(operation, emitter.program, emitter.chip):
+        means = _as_convolution(operation, read.size[1])
+        _weighted(emitter, means, read, written, window, read.size[1], by_engine(means.weights, x, y, emitter.chip))
+        return
     fields = {
         "zero": (x.zero_point, 0, y.zero_point),
         "low": operation.low,

@@ -29,12 +29,14 @@ _PROFILE = "VIV_VX_PROFILE"
 """Has the driver write a file for each process, into its working directory."""
 
 _TRANSFORM = "VIV_VX_ENABLE_GRAPH_TRANSFORM"
-_TRANSFORMS = "-fusedPad:0-convdataconvert:0-multidc:0"
+_TRANSFORMS = "-fusedPad:0-convdataconvert:0-multidc:0-avgPool1x1conv:0"
 """What the driver must not do to graphs, as its variable has it.
 
 Measured with the driver beside ovxlib 1.2.30: a border before a window that has padding of its own,
 or before a max pooling, takes the place of the padding, or is lost; a conversion behind a
-convolution, or behind another conversion, becomes one with it, so that nothing saturates between.
+convolution, or behind another conversion, becomes one with it, so that nothing saturates between;
+an average before a kernel of one pixel becomes one with it, so that it is not rounded, and is lost
+where it is read elsewhere too.
 """
 
 

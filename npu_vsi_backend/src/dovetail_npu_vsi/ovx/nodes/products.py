@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...chips import Chip
+from ...engines import is_lopsided, reads_all_channels
 from ...engines.convolutions import layer_of, splits_wrongly
 from ...program import Convolution, FullyConnected, Program, Tensor, Weights
 from .making import Making
@@ -40,9 +41,9 @@ def add_convolution(making: Making, operation: Convolution) -> None:
     is_depthwise = operation.is_depthwise
     if _must_be_filled(operation, making.program, making.chip):
         given, dilation = _filled(given, dilation), (1, 1)
-    if _is_lopsided(operation, padding) or _reads_beyond(operation):
+    if is_lopsided(operation, padding) or _reads_beyond(operation):
         number, padding = _with_border(making, number, x, padding), (0, 0, 0, 0)
-    if _must_be_dense(operation, x):
+    if reads_all_channels(operation, x):
         given, groups, is_depthwise = _dense(given, groups), 1, False
     height, width = given.values.shape[2:]
     channels = y.shape[1]
@@ -67,7 +68,7 @@ def add_convolution(making: Making, operation: Convolution) -> None:
 
 def _filled_elements(operation: Convolution, program: Program, chip: Chip) -> int:
     filters, channels, *kernel = operation.weights.values.shape
-    if _must_be_dense(operation, program.tensors[operation.inputs[0]]):
+    if reads_all_channels(operation, program.tensors[operation.inputs[0]]):
         channels *= operation.groups
     if _must_be_filled(operation, program, chip):
         kernel = [(size - 1) * step + 1 for size, step in zip(kernel, operation.dilation, strict=True)]
@@ -102,25 +103,6 @@ def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
     values[:] = np.reshape(weights.zero_point, (-1, 1, 1, 1))
     values[:, :, :: dilation[0], :: dilation[1]] = weights.values
     return replace(weights, values=values)
-
-
-def _is_lopsided(operation: Convolution, steps: tuple[int, ...]) -> bool:
-    """Tell whether the driver would compute a convolution wrongly with these strides or padding.
-
-    Measured with ovxlib 1.2.30: in groups, and with a scale for each channel, results are far off
-    where strides or padding differ by side.
-    """
-    return operation.groups > 1 and operation.weights.is_per_channel and len(set(steps)) > 1
-
-
-def _must_be_dense(operation: Convolution, x: Tensor) -> bool:
-    """Tell whether a convolution in groups works only as one that reads all channels.
-
-    Measured with ovxlib 1.2.30: with a scale for each channel, the driver does not compile groups
-    of several channels for a batch of several images.
-    """
-    is_of_batch = operation.weights.is_per_channel and operation.groups > 1 and not operation.is_depthwise and x.shape[0] > 1
-    return is_of_batch or _is_lopsided(operation, operation.stride)
 
 
 def _with_border(making: Making, number: int, x: Tensor, padding: tuple[int, ...]) -> int:
