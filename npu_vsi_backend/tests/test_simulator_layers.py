@@ -17,7 +17,6 @@ from programs import ZERO_POINTS, of_one, random_bytes, random_convolution, rand
 
 from dovetail_npu_vsi import program as p
 from dovetail_npu_vsi.chips import CHIPS
-from dovetail_npu_vsi.engines.convolutions import Way, layer_of, way_of
 from dovetail_npu_vsi.errors import VsiError
 from dovetail_npu_vsi.ovx.driver import OvxDriver
 
@@ -214,16 +213,9 @@ COUNTS = {
 BY_CHANNEL = (convolution_by_channel, depthwise_by_channel, fully_connected_by_channel)
 
 
-def declared(program, chip):
+def declared(program):
     """Return by how much results may differ, where they may; README.md says why."""
-    operation = program.operations[-1]
-    if isinstance(operation, p.Convolution):
-        layer = layer_of(operation, program)
-        rows, columns = layer.stride
-        return int(layer.is_depthwise and (rows != columns or rows > 2 or way_of(layer, chip) is Way.SHADER))
-    if isinstance(operation, p.Binary):
-        return int(operation.function == "multiply")
-    return int(isinstance(operation, p.Function))
+    return int(isinstance(program.operations[-1], p.Function))
 
 
 def judge(programs, rng, chip):
@@ -242,7 +234,7 @@ def judge(programs, rng, chip):
         return judge(programs[:middle], rng, chip) + judge(programs[middle:], rng, chip)
     for number, (one, other) in enumerate(zip(run(program, inputs, chip), expected, strict=True)):
         far = np.abs(one.astype(int) - other)
-        assert far.max() <= declared(programs[number], chip), (programs[number].operations[-1], programs[number].tensors)
+        assert far.max() <= declared(programs[number]), (programs[number].operations[-1], programs[number].tensors)
     return 0
 
 
@@ -257,11 +249,9 @@ def in_a_program(kind):
     ids=lambda one: one.__name__ if callable(one) else str(one),
 )
 def test_layers(kind, batch, chip):
-    if chip is not CHIPS[0] and batch % 4:
-        pytest.skip("a quarter of the layers is compared on this chip")
     rng = np.random.default_rng([batch, *kind.__name__.encode()])
     programs = [kind(rng) for _ in range(in_a_program(kind))]
-    assert judge(programs, rng, chip) <= 2, "they end on some programs, seldom on one layer"
+    assert judge(programs, rng, chip) <= len(programs) // 5, "they end on some programs, seldom on one layer"
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=lambda chip: chip.name)

@@ -55,6 +55,7 @@ def answered(path, chip, pictures, **options):
         (MOBILENET, CHIPS[0].name, 2),
         (MOBILENET, CHIPS[1].name, 2),
         (LARGE, CHIPS[0].name, 1),
+        (LARGE, CHIPS[1].name, 1),
         (PERSON, CHIPS[0].name, 6),
         (PERSON, CHIPS[1].name, 6),
         (KEYWORDS, CHIPS[0].name, 6),
