@@ -148,27 +148,31 @@ def test_what_a_listener_raises_ends_all() -> None:
     assert children() <= before
 
 
-def test_an_interrupt_ends_all() -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "dovetail_sdk",
-        "conform",
-        "broken_backends:Hangs",
-        "--only",
-        ADDING,
-        "--only",
-        NORMALIZING,
-    ]
+def test_an_interrupt_ends_all(tmp_path: Path) -> None:
+    (tmp_path / "asked_in_vain.py").write_text(
+        "import time\nfrom broken_backends import Correct\n\n\nclass HangsWhenAsked(Correct):\n"
+        "    def supports(self, *_):\n        time.sleep(3600)\n"
+    )
+    command = [sys.executable, "-m", "dovetail_sdk", "conform", "asked_in_vain:HangsWhenAsked", "--jobs", "2"]
+    path = os.pathsep.join([str(tmp_path), os.environ["PYTHONPATH"]])
     before = children()
-    process = subprocess.Popen([*command, "--jobs", "2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    deadline = time.monotonic() + 60
-    while len(children() - before) < 3 and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1.0)
-    assert len(children() - before) >= 3, "the command and two children"
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=20)
+    process = subprocess.Popen(
+        [*command, "--only", ADDING, "--only", NORMALIZING],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    try:
+        deadline = time.monotonic() + 60
+        while len(children() - before) < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(2.0)
+        assert len(children() - before) == 3, "the command and two children"
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
     assert process.returncode == 130, output
     assert b"Traceback" not in output
     assert children() <= before
