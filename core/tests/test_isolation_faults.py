@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
+import resource
 import signal
 import sys
 import threading
@@ -15,9 +18,20 @@ from fakes.distributions import Site, manifest
 from fakes.isolated import Faulty
 
 import dovetail
-from dovetail import BackendError, ErrorCode, Limits, LoadTimeoutError, Network, RunError, Runtime, RunTimeoutError
+from dovetail import (
+    BackendError,
+    DovetailError,
+    ErrorCode,
+    Limits,
+    LoadTimeoutError,
+    Network,
+    RunError,
+    Runtime,
+    RunTimeoutError,
+)
 from dovetail.discovery.registry import Registry
 from dovetail.isolation import worker
+from dovetail.loading import parsing
 
 GOOD, BAD = {"x": np.array([1, 2], np.float32)}, {"x": np.array([-1, 2], np.float32)}
 
@@ -58,6 +72,58 @@ def test_it_dies_in_a_run(runtime, what, words):
     assert caught.value.details["backend"] == "Faulty"
     assert works(net)
     assert works(bystander)
+
+
+@contextlib.contextmanager
+def descriptors_left(count):
+    """Let this process open so many descriptors more."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 40, limits[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(taken[0]))
+        for descriptor in taken[len(taken) - count :]:
+            os.close(descriptor)
+        del taken[len(taken) - count :]
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for descriptor in taken:
+            os.close(descriptor)
+
+
+def test_a_host_without_descriptors_is_told_so(runtime, monkeypatch):
+    """Whichever it is that is not there; and by a load that starts processes ahead, too."""
+    monkeypatch.setattr(parsing, "parse", lambda model: network())
+    backend, said = Faulty(), []
+
+    def loaded():
+        return dovetail.load(b"a model", [backend], isolate="Faulty", fallback=False, runtime=runtime)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "executable", "")
+        with pytest.raises(BackendError, match="no Python interpreter"):  # what that imports is there from now on
+            loaded()
+    loaded().unload()
+    before = len(os.listdir("/proc/self/fd"))
+    for count in range(1, 14):
+        try:
+            with descriptors_left(count):
+                net = loaded()
+        except DovetailError as error:
+            said.append(error.message)
+        else:
+            assert works(net)
+            net.unload()
+            del net
+        gc.collect()
+        assert len(os.listdir("/proc/self/fd")) <= before
+    assert 6 < len(said) < 13
+    assert all("Too many open files" in text for text in said)
+    assert any("cannot be started" in text for text in said)
+    assert any("cannot have a process of its own" in text for text in said)
 
 
 def test_its_last_words_are_told(runtime):

@@ -8,6 +8,7 @@ processes write, and how they end.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
@@ -132,23 +133,32 @@ class Template:
         """
         with self._held(look):
             running = self._started(look)
-            ours, theirs = socket.socketpair()
-            descriptor = -1
             try:
-                descriptor = shared_memory(CHANNEL_BYTES, f"dovetail-{self.name}-channel")
-                number, pidfd = running.fork(theirs.fileno(), descriptor, look)
-                return Process(number, ours, pidfd, SharedBytes(descriptor, CHANNEL_BYTES, True))
+                return self._forked(running, look)
             except EndedError as error:
-                ours.close()
                 ending = self._end()
                 raise self._died(f"the process that it is forked from {ending.text}", ending) from error
-            except BaseException:
-                ours.close()
-                raise
-            finally:
-                theirs.close()
-                if descriptor >= 0:
-                    os.close(descriptor)
+            except OSError as error:
+                if isinstance(error, DovetailError):  # the time of the load, or of the run, is over
+                    raise
+                raise BackendError(
+                    f"backend {self.name!r} cannot have a process of its own: {error.strerror}",
+                    code=ErrorCode.BACKEND_BROKEN,
+                    hint="leave isolate= out, or see the limits of this process",
+                    backend=self.name,
+                ) from error
+
+    def _forked(self, running: _Running, look: Look) -> Process:
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            connection, their_end = socket.socketpair()
+            ours.callback(connection.close)
+            theirs.callback(their_end.close)
+            descriptor = shared_memory(CHANNEL_BYTES, f"dovetail-{self.name}-channel")
+            theirs.callback(os.close, descriptor)
+            number, pidfd = running.fork(their_end.fileno(), descriptor, look)
+            process = Process(number, connection, pidfd, SharedBytes(descriptor, CHANNEL_BYTES, True))
+            ours.pop_all()  # which leaves it open
+            return process
 
     def learn(self, modules: Sequence[str]) -> None:
         """Have it import modules, unless they start threads; nobody waits for that."""
@@ -241,7 +251,7 @@ class _Running:
     def __init__(self, name: str, how: Mapping[str, Any]) -> None:
         self.name = name
         self._numbers = 0
-        self._forked: dict[int, int] = {}
+        self._forked: dict[int, int | None] = {}  # None: what refers to it found no descriptor free
         self._abandoned: set[int] = set()
         self._endings: dict[int, Ending] = {}
         self._output = b""
@@ -253,39 +263,36 @@ class _Running:
             )
         self._environment = environment_of_processes()
         path = [os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)]
-        self._connection, theirs = map(_above_standard, socket.socketpair())
-        life_of_child, self._lifeline = map(_raised, os.pipe())  # once nobody holds the end for writing, the kernel ends it
-        request = -1
         try:
-            request = _raised(written({**how, "path": path, "name": name}, "dovetail-template"))
-            descriptors = (theirs.fileno(), request, life_of_child)
-            text = _BOOTSTRAP.format(path=path, connection=descriptors[0], request=request, lifeline=life_of_child)
-            self._process = subprocess.Popen(
-                [sys.executable, *interpreter_flags(), "-X", "faulthandler", "-c", text],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                pass_fds=descriptors,
-                start_new_session=True,  # Ctrl-C in a terminal is the host's; and one signal ends all of them
-                env=self._environment,
-            )
+            with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+                self._connection, connection = map(_above_standard, socket.socketpair())
+                ours.callback(self._connection.close)
+                theirs.callback(connection.close)
+                life_of_child, self._lifeline = map(
+                    _raised, os.pipe()
+                )  # once nobody holds the end for writing, the kernel ends it
+                ours.callback(os.close, self._lifeline)
+                theirs.callback(os.close, life_of_child)
+                request = _raised(written({**how, "path": path, "name": name}, "dovetail-template"))
+                theirs.callback(os.close, request)
+                descriptors = (connection.fileno(), request, life_of_child)
+                text = _BOOTSTRAP.format(path=path, connection=descriptors[0], request=request, lifeline=life_of_child)
+                self._process = subprocess.Popen(
+                    [sys.executable, *interpreter_flags(), "-X", "faulthandler", "-c", text],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    pass_fds=descriptors,
+                    start_new_session=True,  # Ctrl-C in a terminal is the host's; and one signal ends all of them
+                    env=self._environment,
+                )
+                ours.pop_all()  # which leaves them open
         except OSError as error:
-            self._connection.close()
-            os.close(self._lifeline)
             raise BackendError(
                 f"backend {name!r} cannot be isolated: {sys.executable} cannot be started: {error.strerror}",
                 code=ErrorCode.BACKEND_BROKEN,
                 hint="leave isolate= out, or see the limits of this process",
             ) from error
-        except BaseException:
-            self._connection.close()
-            os.close(self._lifeline)
-            raise
-        finally:
-            theirs.close()
-            os.close(life_of_child)
-            if request >= 0:
-                os.close(request)
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self._finalizer = weakref.finalize(self, _end_process, self._process, self._connection, self._lifeline, os.getpid())
@@ -316,7 +323,11 @@ class _Running:
         return message.get("is_forkable") is True
 
     def fork(self, connection: int, channel: int, look: Look) -> tuple[int, int]:
-        """Have it fork; return the number of the process and what refers to it."""
+        """Have it fork; return the number of the process and what refers to it.
+
+        Raises:
+            OSError: This process may open no more descriptors.
+        """
         self._numbers += 1
         number = self._numbers
         try:
@@ -324,10 +335,13 @@ class _Running:
             send(self._connection, {"fork": number, "environment": changes}, [connection, channel])
             while number not in self._forked:
                 self._take_in(look)
+            pidfd = self._forked.pop(number)
+            if pidfd is None:  # it ends with its connection
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         except BaseException:
             self._abandoned.add(number)
             raise
-        return number, self._forked.pop(number)
+        return number, pidfd
 
     def learn(self, modules: Sequence[str]) -> None:
         """Have it import modules."""
@@ -359,6 +373,9 @@ class _Running:
             return
         for one in descriptors:
             os.close(one)
+        if isinstance(number, int):
+            self._forked[number] = None
+            return
         number = message.get("ended")
         status, output = message.get("status"), message.get("output")
         if isinstance(number, int) and isinstance(status, int) and isinstance(output, str) and number not in self._abandoned:
