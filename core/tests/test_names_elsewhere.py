@@ -291,18 +291,23 @@ def test_arguments_of_runs_by_name(*, remembers: bool) -> None:
         calls: dict[str, Any] = {"run": net.run, "submit": submitted, "run_async": awaited}
         calls |= {} if remembers else {"bind": net.bind}  # which refuses always
         for method, call in calls.items():
+            other, outputs = ("feeds", "{name: array}") if method == "bind" else ("inputs", "[name]")
+            written = {"run_async": "await net.run_async"}.get(method, f"net.{method}")
+            as_dictionary = f"arrays go in as a dictionary: {written}({{'x0': array}})"
+            first = f"arrays go first, by input name: {written}({{name: array}})"
             for given, named, wanted, hint in (
-                ((), {"x0": x}, "x0", "arrays go in as a dictionary: .*({'x0': array})"),
-                ((), {"outputs": None, "x0": x}, "x0", "arrays go in as a dictionary: .*({'x0': array})"),
-                (({"x0": x},), {"output_names": ["y"]}, "output_names", "name what is to be returned: outputs=[name]"),
-                ((), {"input_feed": {"x0": x}}, "input_feed", "arrays go first, by input name: net.run({name: array})"),
+                ((), {"x0": x}, "x0", as_dictionary),
+                ((), {"outputs": None, "x0": x}, "x0", as_dictionary),
+                (({"x0": x},), {"output_names": ["y"]}, "output_names", f"name what is to be returned: outputs={outputs}"),
+                ((), {"input_feed": {"x0": x}}, "input_feed", first),
+                ((), {other: {"x0": x}}, other, first),
                 (({"x0": x},), {"outputz": ["y"]}, "outputz", "did you mean 'outputs'?"),
             ):
                 with pytest.raises(OptionError, match=f"^.*{method} has no argument '{wanted}'") as caught:
                     call(*given, **named)
                 assert caught.value.code is dovetail.ErrorCode.OPTION_UNKNOWN
                 assert caught.value.details["option"] == wanted
-                assert re.fullmatch(re.escape(hint).replace(r"\.\*", ".*"), str(caught.value.hint))
+                assert caught.value.hint == hint
             with pytest.raises(dovetail.InputError, match="input 'x0' is missing"):
                 call()
         anything: Any = net

@@ -177,7 +177,11 @@ def no_argument(method: str, names: Iterable[str], inputs: Iterable[Any]) -> Opt
     elif fed:
         hint = f"arrays go in as a dictionary: {call}({{{', '.join(f'{name!r}: array' for name in fed)}}})"
     else:
-        hint = OF_RUN.get(first) or suggestion(first, known)
+        hint = OF_RUN.get("inputs" if first == "feeds" else first) or suggestion(first, known)
+        if method == "bind":  # whose outputs are arrays, too
+            hint = hint.replace("outputs=[name]", "outputs={name: array}")
+        if method != "__call__":
+            hint = hint.replace("net.run(", f"{call}(")
     what = method if method != "__call__" else "a network"
     return OptionError(f"{what} has no argument {first!r}", code=ErrorCode.OPTION_UNKNOWN, hint=hint, option=first)
 
