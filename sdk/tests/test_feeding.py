@@ -119,6 +119,7 @@ def test_name_may_hold_an_equals_sign(npy: Path) -> None:
         (["a=absent.npy"], "'absent.npy' does not exist"),
         (["-"], "standard input is not read: write it to a file"),
         (["a=-"], "standard input is not read: write it to a file"),
+        (["a="], r"'a=' names no file; write a=FILE, or a=random"),
         (["c=random"], "there is no input 'c'; the inputs are 'a', 'b'"),
         (["a=random", "a=random"], "input 'a' is given twice"),
         (["a=/dev/null"], "'/dev/null' is a device or a pipe; inputs are read from files"),

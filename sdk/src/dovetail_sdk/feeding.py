@@ -154,7 +154,8 @@ def split_source(text: str, by_name: Mapping[str, InputSpec]) -> tuple[str | Non
     """Part ``name=source`` into the input and the source; None for a source without a name.
 
     Raises:
-        click.UsageError: There is no such input, or a source without a name does not exist.
+        click.UsageError: There is no such input, or a source without a name does not exist, or none
+            follows the name.
     """
     if text == RANDOM or os.path.lexists(text):
         return None, text
@@ -163,7 +164,10 @@ def split_source(text: str, by_name: Mapping[str, InputSpec]) -> tuple[str | Non
     # The longest name first: a name may itself hold an equals sign.
     for name in sorted(by_name, key=len, reverse=True):
         if text.startswith(f"{name}="):
-            return name, text[len(name) + 1 :]
+            source = text[len(name) + 1 :]
+            if not source:  # which is the current folder, to a path
+                raise click.UsageError(f"{text!r} names no file; write {name}=FILE, or {name}={RANDOM}")
+            return name, source
     name, equals, source = text.partition("=")
     if equals and (source == RANDOM or os.path.lexists(source)):
         raise click.UsageError(f"there is no input {name!r}; the inputs are {', '.join(map(repr, by_name)) or 'none'}")
