@@ -268,9 +268,8 @@ class _Running:
                 self._connection, connection = map(_above_standard, socket.socketpair())
                 ours.callback(self._connection.close)
                 theirs.callback(connection.close)
-                life_of_child, self._lifeline = map(
-                    _raised, os.pipe()
-                )  # once nobody holds the end for writing, the kernel ends it
+                # Once nobody holds the end for writing, the kernel ends the process.
+                life_of_child, self._lifeline = map(_raised, os.pipe())
                 ours.callback(os.close, self._lifeline)
                 theirs.callback(os.close, life_of_child)
                 request = _raised(written({**how, "path": path, "name": name}, "dovetail-template"))
