@@ -395,7 +395,8 @@ class _Running:
         self._drain()
         self._finalizer()
         for pidfd in self._forked.values():
-            os.close(pidfd)
+            if pidfd is not None:
+                os.close(pidfd)
         output = self._output.decode("utf-8", "replace")
         return Ending("was ended", output) if before is None else ending_of_code(before, output)
 
