@@ -71,9 +71,14 @@ NODES = {
     "depthwise with a border above alone": (
         f"one(Convolution, {IMAGE}, (1, 8, 12, 14), weights=weights((8, 1, 3, 3)), stride=(1, 1), padding=(2, 0, 0, 0), "
         "dilation=(1, 1), groups=8)",
+        ["node 2 of 0: 0,2,3 to 1 kernel 3,3 stride 1,1 pad 0,0,2,0 dilation 1,1 weights 8 group 8 multiplier 1"],
+    ),
+    "depthwise on the shader with a border above alone": (
+        "one(Convolution, (1, 8, 18, 16), (1, 8, 4, 16), weights=weights((8, 1, 17, 1)), stride=(1, 1), padding=(2, 0, 0, 0), "
+        "dilation=(1, 1), groups=8)",
         [
             "node 165 of 0: 0 to 2 front 0,2 back 0,0 of 4 value 0",
-            "node 2 of 0: 2,3,4 to 1 kernel 3,3 stride 1,1 pad 0,0,0,0 dilation 1,1 weights 8 group 8 multiplier 1",
+            "node 2 of 0: 2,3,4 to 1 kernel 1,17 stride 1,1 pad 0,0,0,0 dilation 1,1 weights 8 group 8 multiplier 1",
         ],
     ),
     "of a batch with a large dilation of rows": (

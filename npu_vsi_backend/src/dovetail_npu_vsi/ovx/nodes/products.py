@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...chips import Chip
-from ...engines import is_lopsided, reads_all_channels
-from ...engines.convolutions import layer_of, splits_wrongly
+from ...engines.convolutions import Way, is_lopsided, layer_of, reads_all_channels, splits_wrongly, way_of
 from ...program import Convolution, FullyConnected, Program, Tensor, Weights
 from .making import Making
 
@@ -41,7 +40,7 @@ def add_convolution(making: Making, operation: Convolution) -> None:
     is_depthwise = operation.is_depthwise
     if _must_be_filled(operation, making.program, making.chip):
         given, dilation = _filled(given, dilation), (1, 1)
-    if is_lopsided(operation, padding) or _reads_beyond(operation):
+    if is_lopsided(operation, padding) or _reads_beyond(operation, making.program, making.chip):
         number, padding = _with_border(making, number, x, padding), (0, 0, 0, 0)
     if reads_all_channels(operation, x):
         given, groups, is_depthwise = _dense(given, groups), 1, False
@@ -85,14 +84,15 @@ def _must_be_filled(operation: Convolution, program: Program, chip: Chip) -> boo
     return is_dilated and (operation.is_depthwise or splits_wrongly(layer_of(operation, program), chip))
 
 
-def _reads_beyond(operation: Convolution) -> bool:
+def _reads_beyond(operation: Convolution, program: Program, chip: Chip) -> bool:
     """Tell whether the driver would read what lies before an image.
 
     Measured with ovxlib 1.2.30: the shader's depthwise convolution does so where nothing but rows
-    above the image are added. The convolution engine's does not; it takes the border as well.
+    above the image are added. The convolution engine's does not.
     """
     top, *others = operation.padding
-    return operation.is_depthwise and top > 0 and not any(others)
+    is_above = operation.is_depthwise and top > 0 and not any(others)
+    return is_above and way_of(layer_of(operation, program), chip) is Way.SHADER
 
 
 def _filled(weights: Weights, dilation: tuple[int, int]) -> Weights:
