@@ -289,20 +289,18 @@ def test_other_places_are_said_in_json(server, method, place, status):
     assert set(reply.json()["error"]) == {"code", "message", "hint"}
 
 
-@pytest.fixture
-def hosting(root, monkeypatch):
-    monkeypatch.syspath_prepend(root / "examples" / "server")
-    yield importlib.import_module("hosting")
-    for name in ("hosting", "problems"):
-        sys.modules.pop(name, None)
+def module_of_server(name):
+    @pytest.fixture(name=name)
+    def module(root, monkeypatch):
+        monkeypatch.syspath_prepend(root / "examples" / "server")
+        yield importlib.import_module(name)
+        for imported in (name, "problems"):
+            sys.modules.pop(imported, None)
+
+    return module
 
 
-@pytest.fixture
-def payloads(root, monkeypatch):
-    monkeypatch.syspath_prepend(root / "examples" / "server")
-    yield importlib.import_module("payloads")
-    for name in ("payloads", "problems"):
-        sys.modules.pop(name, None)
+hosting, payloads = map(module_of_server, ("hosting", "payloads"))
 
 
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", "<f8", "|u1", "|i1", "<i2", ">i8", "<u4", "|b1", "<c8"])
