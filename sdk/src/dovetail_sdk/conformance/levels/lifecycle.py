@@ -9,7 +9,6 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from dovetail import HOST, DovetailError, ErrorCode, Network
 
@@ -19,6 +18,7 @@ from ..samples import accepted, arrays_of, run_and_judge
 from ..subject import RUN_SECONDS, Subject
 from ..subprocess_checks import SUBPROCESS_CHECKS, subprocess_check
 from ..trials import Batch
+from ..usage import usage
 from .contract import _Stranger
 
 _CYCLES_SECONDS = 4.0
@@ -169,7 +169,7 @@ def failed_loads_leave_nothing(subject: Subject) -> None:
 
 @check(level=1, title="gives back what a network used")
 def loads_leak_nothing(subject: Subject) -> None:
-    """Load, run and unload often; look at memory, Python objects, file descriptors and threads.
+    """Load, run and unload often; look at memory, Python objects, open files and threads.
 
     Troubleshooting: Free in `release` what `create_workload` allocated, in `release_run` what
     `create_run` did, in `close` what the context holds. In Python, look for lists and caches that
@@ -188,11 +188,11 @@ def loads_leak_nothing(subject: Subject) -> None:
         cycle()
     each = (time.monotonic() - started) / _WARM_UP
     half = max(_FEWEST, min(_MOST, int(_CYCLES_SECONDS / 2 / max(each, 1e-4))))
-    marks = [_usage()]
+    marks = [usage()]
     for _ in range(2):
         for _ in range(half):
             cycle()
-        marks.append(_usage())
+        marks.append(usage())
     subject.count(run=2 * half + _WARM_UP)
     growth = {
         # What grows in both halves is a leak; a cache that fills up, or an arena that is added
@@ -200,20 +200,10 @@ def loads_leak_nothing(subject: Subject) -> None:
         what: min(marks[1][what] - marks[0][what], marks[2][what] - marks[1][what]) / half
         for what in marks[0]
     }
-    limits = {"bytes of memory": _BYTES_PER_LOAD, "Python objects": 0.9, "file descriptors": 0.4, "threads": 0.4}
+    limits = {"bytes of memory": _BYTES_PER_LOAD, "Python objects": 0.9, "open files": 0.4, "threads": 0.4}
     leaks = [f"{growth[what]:.1f} {what}" for what, limit in limits.items() if growth.get(what, 0) > limit]
     if leaks:
         raise ConformanceFailure(f"each load leaves behind {', '.join(leaks)} (over {2 * half} loads)", **growth)
-
-
-def _usage() -> dict[str, int]:
-    gc.collect()
-    found = {"Python objects": len(gc.get_objects())}
-    if Path("/proc/self/statm").exists():
-        found["bytes of memory"] = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        found["file descriptors"] = len(os.listdir("/proc/self/fd"))
-        found["threads"] = len(os.listdir("/proc/self/task"))
-    return found
 
 
 @check(level=1, title="lets the interpreter end, whatever is still loaded", seconds=400)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import os
 from collections.abc import Iterator, Mapping
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +20,15 @@ from ..failing_memory import failing_allocations
 from ..random_graphs import RandomGraph
 from ..subject import Subject
 from ..trial_graphs import Judge, describe, one_graph, random_graphs, run, same_bits, single_layers
+from ..usage import resident_bytes, usage
 
 _GUARD = 4096
 """Bytes before and behind an array that is watched."""
 _LOADS = 50
+_ROUNDS = 3
+"""A leak goes on. An allocator that takes memory once, or a system that pages some in, does not."""
+_NOISE = 2 << 20
+"""Bytes by which the memory of a process may grow in a round."""
 
 
 def _graphs(subject: Subject) -> Iterator[RandomGraph]:
@@ -243,7 +246,8 @@ def failing_allocations_are_survived(subject: Subject) -> None:
 def loading_leaks_nothing(subject: Subject) -> None:
     """Load, run and unload 50 times: memory, files and threads must not grow.
 
-    Half of the times are in a runtime of their own.
+    Half of the times are in a runtime of their own. Where memory grows, it is done again, up to
+    three times.
 
     Troubleshooting: `release(state)` must free all that `create_workload` allocated, `release_run`
     what `create_run` did; the context's `close` ends threads and closes files. Look for caches
@@ -260,41 +264,34 @@ def loading_leaks_nothing(subject: Subject) -> None:
     shared = subject.runtime(threads=2)
     for number in range(20):
         once(number)
-    before, resident = _held(), []
-    for number in range(_LOADS):
-        once(number)
-        gc.collect()
-        resident.append(_resident())
-    after = _held()
-    grown = {name: after[name] - before[name] for name in before if after[name] - before[name] > 2}
+    counted, growths = usage(), []
+    for _ in range(_ROUNDS):
+        resident = []
+        for number in range(_LOADS):
+            once(number)
+            gc.collect()
+            resident.append(resident_bytes())
+        if not growths:
+            _check_counts(counted, usage())
+        part = _LOADS // 3
+        growths.append(min(resident[-part:]) - min(resident[:part]))
+        if growths[-1] <= _NOISE:
+            return
+    per_load = min(growths) / (_LOADS - part)
+    raise ConformanceFailure(
+        f"memory grew by {min(growths) >> 10} KiB over {_LOADS - part} loads, {per_load / 1024:.0f} KiB each, in each of "
+        f"{_ROUNDS} rounds; at most {_NOISE >> 10} KiB is noise",
+        growth=min(growths),
+    )
+
+
+def _check_counts(before: Mapping[str, int], after: Mapping[str, int]) -> None:
+    more = {name: after[name] - before[name] for name in ("open files", "threads") if name in before}
+    grown = {name: count for name, count in more.items() if count > 2}
     if grown:
         told = ", ".join(f"{count} {name}" for name, count in grown.items())
         raise ConformanceFailure(f"after {_LOADS} loads there are more {told}", **grown)
-    part = _LOADS // 3
-    growth = min(resident[-part:]) - min(resident[:part])
-    limit = 2 << 20
-    if growth > limit:
-        per_load = growth / (_LOADS - part)
-        raise ConformanceFailure(
-            f"memory grew by {growth >> 10} KiB over {_LOADS - part} loads, {per_load / 1024:.0f} KiB each; "
-            f"at most {limit >> 10} KiB is noise",
-            growth=growth,
-        )
 
 
 def _constant_bytes(network: Graph) -> int:
     return sum(layer.descriptor.value.nbytes for layer in network if isinstance(layer.descriptor, Constant))
-
-
-def _held() -> dict[str, int]:
-    """Count open files and threads of this process."""
-    here = Path("/proc/self")
-    return {"open files": len(os.listdir(here / "fd")), "threads": len(os.listdir(here / "task"))} if here.exists() else {}
-
-
-def _resident() -> int:
-    """Bytes of this process in memory; 0 where the system does not tell."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
