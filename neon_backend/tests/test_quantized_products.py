@@ -1,4 +1,4 @@
-"""Check products of two computed matrices of bytes, and PReLU: against NumPy, and CpuRef's bits."""
+"""Check products of two computed matrices of bytes: against NumPy, and CpuRef's bits."""
 
 from __future__ import annotations
 
@@ -82,45 +82,3 @@ def test_factors_of_any_size(kernels, scale):
 
     found = computed("CpuAcc", build, feeds, schemes, options={"CpuAcc": {"isa": kernels.name}}, threads=1)
     np.testing.assert_array_equal(found, computed("CpuRef", build, feeds, schemes, threads=1))
-
-
-SLOPES = [
-    ((2, 5, 7), (1,)),
-    ((2, 5, 7), (7,)),
-    ((2, 5, 7), (5, 1)),
-    ((2, 5, 7), (2, 5, 7)),
-    ((1, 6, 5, 20), (20,)),
-    ((0, 3), (3,)),
-]
-
-
-@pytest.mark.parametrize("dtype", BYTES)
-@pytest.mark.parametrize("scale", [0.04, 0.5])
-@pytest.mark.parametrize("shapes", SLOPES, ids=str)
-def test_prelu(kernels, shapes, scale, dtype):
-    least = least_of(dtype)
-    schemes = Quantization.per_tensor(0.05, least + 120), Quantization.per_tensor(0.01, least + 100)
-    of_y = Quantization.per_tensor(scale, least + 90)
-
-    def build(net, x, slope):
-        return net.add(layers.Prelu(), x, slope, quantization=of_y).output
-
-    feeds = [elements(dtype, shape, "any") for shape in shapes]
-    found = computed("CpuAcc", build, feeds, schemes, options={"CpuAcc": {"isa": kernels.name}}, threads=2)
-    np.testing.assert_array_equal(found, computed("CpuRef", build, feeds, schemes, threads=1))
-    x, slope = (s.scale[0] * (one.astype(np.float64) - s.zero_point[0]) for one, s in zip(feeds, schemes, strict=True))
-    wanted = np.clip(np.where(x < 0, x * slope, x) / scale + least + 90, least, least + 255)
-    assert np.abs(found - wanted).max(initial=0) <= 0.501
-
-
-def test_prelu_of_an_image_keeps_it_in_bytes():
-    scheme = Quantization.per_tensor(0.1, 4)
-    x, slopes = elements(DType.INT8, (2, 20, 5, 6), "any"), elements(DType.INT8, (20, 1, 1), "any")
-    window = layers.Pooling2d(function=layers.PoolingFunction.MAX, size=(2, 2))
-
-    def build(net, slot):
-        slope = net.constant(slopes, quantization=Quantization.per_tensor(0.01))
-        made = net.add(layers.Prelu(), net.add(window, slot).output, slope, quantization=scheme).output
-        return net.add(window, made).output
-
-    np.testing.assert_array_equal(*(computed(backend, build, [x], [scheme], threads=2) for backend in ("CpuAcc", "CpuRef")))

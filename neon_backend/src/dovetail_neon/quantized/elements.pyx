@@ -71,7 +71,7 @@ def create_prelu(layer, Kernels kernels):
     s.zero_x, s.zero_slope, s.zero = d.zeros[0] + shift, d.zeros[1] + shift, d.zeros[2] + shift
     s.low = -128 if kernels.quantized.is_signed else 0
     s.high = s.low + 255
-    workload.phase(kernels.quantized.prelu, s.count // BLOCK, s.count * 1.0)
+    workload.phase(kernels.quantized.prelu, s.count // BLOCK, s.count * 0.3, 4)
     workload.alias(DOVETAIL_ALIAS_IN_PLACE, 0, 0, 0)
     return workload.capsule()
 

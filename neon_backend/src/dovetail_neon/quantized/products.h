@@ -4,24 +4,12 @@
 #pragma once
 
 #include "dovetail_neon/quantized/requantization.h"
-#include "dovetail_neon/quantized/second.h"
+#include "dovetail_neon/vectors/fixed_point.h"
 
 namespace dovetail_acc::ACC_ISA {
 
 constexpr int PRODUCT_ROWS = BLOCK_VECTORS == 1 ? 8 : 4;    /* of a tile of BLOCK columns */
-constexpr int32_t FAR = 1 << 30;
 constexpr int64_t PAIRS_BETWEEN_LOOKS = 1 << 16;            /* of a tile, at the stop word */
-
-/* x * multiplier * 2^(left - right - 31): rounded to nearest, halves up, then once more, halves
- * away from 0. What is shifted up saturates; far results end where a zero point can be added. */
-INLINE int32_t scaled(int32_t x, const acc_fixed_point &by) {
-    const int64_t wide = (int64_t)x * ((int64_t)1 << by.left);
-    const int64_t product = greater<int64_t>(lesser<int64_t>(wide, INT32_MAX), INT32_MIN) * by.multiplier;
-    const int32_t high = (int32_t)((product + (1 << 30)) >> 31);
-    const int32_t mask = (int32_t)((1u << by.right) - 1);
-    const int32_t result = (high >> by.right) + ((high & mask) > (mask >> 1) + (high < 0));
-    return lesser(greater(result, -FAR), FAR);
-}
 
 INLINE int16_t less_zero(uint8_t stored, uint8_t sign, int32_t zero) { return (int16_t)((stored ^ sign) - zero); }
 
@@ -76,6 +64,11 @@ static void pack_right_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
     }
 }
 
+INLINE Integers requantized(const acc_quantized_product &p, Integers sums) {
+    const Integers x = scaled_integers(sums, p.scale.multiplier, p.scale.left - p.scale.right);
+    return between(x, p.low - p.zero, p.high - p.zero) + p.zero;
+}
+
 /* `rows` rows by a panel; false if the run should end. */
 template <int rows>
 INLINE bool product_tile(const acc_job *job, const acc_quantized_product &p, const char *left, const char *right, uint8_t *out, int count) {
@@ -97,11 +90,10 @@ INLINE bool product_tile(const acc_job *job, const acc_quantized_product &p, con
     }
 #pragma GCC unroll 8
     for (int r = 0; r < rows; r++) {
-        int32_t whole[BLOCK];
-        __builtin_memcpy(whole, sums[r], sizeof(whole));
-        uint8_t bytes[BLOCK];
-        for (int i = 0; i < BLOCK; i++) bytes[i] = (uint8_t)lesser(p.high, greater(p.low, scaled(whole[i], p.scale) + p.zero));
-        __builtin_memcpy(out + r * p.columns, bytes, (size_t)count);
+        Integers y[BLOCK_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < BLOCK_VECTORS; v++) y[v] = requantized(p, sums[r][v]);
+        store_block((Byte *)out + r * p.columns, y, count);
     }
     return true;
 }
@@ -134,26 +126,6 @@ static void multiply_matrices(int64_t begin, int64_t end, int32_t, void *arg) {
                                                    : product_tile<1>(job, p, lines, right, to, count);
             if (!done) return;
         }
-    }
-}
-
-/* x where it is at least 0, else x times the slope beside it: of tensors of one layout. Range:
- * blocks of 16 bytes. */
-static void prelu_bytes(int64_t begin, int64_t end, int32_t, void *arg) {
-    const acc_job *job = (const acc_job *)arg;
-    const acc_quantized_prelu &s = *(const acc_quantized_prelu *)job->parameters;
-    const Byte *in = (const Byte *)job->inputs[0];
-    Byte *out = (Byte *)job->outputs[0];
-    Second second(job, s.second, begin * BLOCK);
-    for (int64_t at = begin * BLOCK; at < end * BLOCK; at += BLOCK, second.advance(BLOCK)) {
-        Byte block[BLOCK];
-        const Byte *const slopes = second.here();
-        for (int i = 0; i < BLOCK; i++) {
-            const int32_t x = in[at + i] - s.zero_x;
-            const int32_t above = scaled(x, s.above), below = scaled(x * (slopes[i] - s.zero_slope), s.below);
-            block[i] = (Byte)lesser(s.high, greater(s.low, (x >= 0 ? above : below) + s.zero));
-        }
-        __builtin_memcpy(out + at, block, (size_t)lesser<int64_t>(BLOCK, s.count - at));
     }
 }
 

@@ -5,6 +5,7 @@
 #include "dovetail_neon/quantized/convolution.h"
 #include "dovetail_neon/quantized/depthwise.h"
 #include "dovetail_neon/quantized/elements.h"
+#include "dovetail_neon/quantized/prelu.h"
 #include "dovetail_neon/quantized/products.h"
 #include "dovetail_neon/quantized/reduction.h"
 #include "dovetail_neon/quantized/shorts.h"

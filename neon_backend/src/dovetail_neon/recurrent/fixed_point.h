@@ -10,56 +10,15 @@
 #pragma once
 
 #include "dovetail_neon/recurrent/parameters.h"
-#include "dovetail_neon/vectors/bytes.h"
+#include "dovetail_neon/vectors/fixed_point.h"
 
 namespace dovetail_acc::ACC_ISA {
-
-typedef int64_t Longs __attribute__((vector_size(LANES * 4)));
 
 typedef int8_t LanesOfInt8 __attribute__((vector_size(LANES)));
 
 INLINE void store_integers(int32_t *at, Integers x) { __builtin_memcpy(at, &x, sizeof(x)); }
-INLINE Integers spread_integer(int32_t x) { return Integers{} + x; }
-INLINE Integers either(Integers condition, Integers yes, Integers no) { return condition ? yes : no; }
-INLINE Integers between(Integers x, int32_t low, int32_t high) {
-    x = either(x < low, spread_integer(low), x);
-    return either(x > high, spread_integer(high), x);
-}
 INLINE Integers fixed_saturated(Integers x) { return between(x, -32768, 32767); }
-
-/* The high half of 2 * a * b, rounded; not of -2^31 twice. */
-INLINE Integers high_product(Integers a, Integers b) {
-#if ACC_IS == 3
-    return (Integers)vqrdmulhq_s32((int32x4_t)a, (int32x4_t)b);
-#else
-#if ACC_IS == 4
-    Longs even, odd;
-    for (int i = 0; i < LANES / 2; i++) even[i] = (int64_t)a[2 * i] * b[2 * i], odd[i] = (int64_t)a[2 * i + 1] * b[2 * i + 1];
-#else
-    const Longs even = (Longs)ACC_X86(mul_epi32)((Register)a, (Register)b);
-    const Longs odd = (Longs)ACC_X86(mul_epi32)((Register)((Longs)a >> 32), (Register)((Longs)b >> 32));
-#endif
-    const Longs low = (Longs{} + 0xFFFFFFFFLL), half = Longs{} + (1LL << 30);
-    return (Integers)((((even + half) >> 31) & low) | (((odd + half) << 1) & ~low));
-#endif
-}
-
-/* x / 2^exponent, rounded to nearest, halves away from zero. */
-INLINE Integers rounding_shift(Integers x, int exponent) {
-    const int32_t mask = (int32_t)(((int64_t)1 << exponent) - 1);
-    const Integers threshold = (mask >> 1) - (x < 0);   /* what is true is -1 */
-    return (x >> exponent) - ((x & mask) > threshold);
-}
-
-/* x times a real factor; what is shifted up saturates. */
-INLINE Integers fixed_scaled(Integers x, acc_fixed_factor by) {
-    if (by.shift > 0) {
-        const int32_t most = INT32_MAX >> by.shift, least = INT32_MIN >> by.shift;
-        const Integers up = either(x > most, spread_integer(INT32_MAX), either(x < least, spread_integer(INT32_MIN), x << by.shift));
-        return high_product(up, spread_integer(by.multiplier));
-    }
-    return rounding_shift(high_product(x, spread_integer(by.multiplier)), -by.shift);
-}
+INLINE Integers fixed_scaled(Integers x, acc_fixed_factor by) { return scaled_integers(x, by.multiplier, by.shift); }
 
 /* a * b, one of which is a fraction. */
 INLINE Integers short_product(Integers a, Integers b) { return (a * b + (1 << 14)) >> 15; }

@@ -22,6 +22,9 @@ template <int bytes, int count> INLINE void store_parts(GroupBytes x, Byte *cons
 }
 INLINE __m256i permute_words(__m256i x, __m256i from) { return _mm256_permutevar8x32_epi32(x, from); }
 
+/* Of each pair of words the first of `first` and the second of `second`. */
+INLINE __m256i mixed_words(__m256i first, __m256i second) { return _mm256_blend_epi32(first, second, 0xAA); }
+
 #define ACC_X86(name) _mm256_##name
 #ifdef __AVXVNNI__
 #define ACC_VNNI(name) _mm256_##name##_avx_epi32

@@ -31,6 +31,9 @@ template <int bytes, int count> INLINE void store_parts(GroupBytes x, Byte *cons
 }
 INLINE __m512i permute_words(__m512i x, __m512i from) { return _mm512_permutexvar_epi32(from, x); }
 
+/* Of each pair of words the first of `first` and the second of `second`. */
+INLINE __m512i mixed_words(__m512i first, __m512i second) { return _mm512_mask_blend_epi32(0xAAAA, first, second); }
+
 #define ACC_X86(name) _mm512_##name
 #ifdef __AVX512VNNI__
 #define ACC_VNNI(name) _mm512_##name##_epi32
