@@ -123,6 +123,20 @@ def test_every_pair_of_bytes_at_any_factor(kernels, scale, dtype):
         np.testing.assert_array_equal(wanted(x[::16], slopes[::16], schemes, dtype), reference[::16])
 
 
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("scale", SCALES)
+def test_a_constant_slope_for_all_is_a_table(scale, dtype):
+    least, x = least_of(dtype), np.arange(256, dtype=np.uint8).view(dtype.numpy)
+    schemes = [Quantization.per_tensor(step, least + zero) for step, zero in ((scale, 200), (0.02, 100), (1.0, 128))]
+    for slope in (0, 100, 101, 255):
+        slopes = np.full(1, least + slope, dtype.numpy)
+        net, feeds = described(x, slopes, schemes, is_constant=True)
+        with load(net, backends=["CpuAcc"], oracle=False, threads=1) as loaded:
+            assert [step.layer_kind for step in loaded.plan.steps] == ["CpuAcc.MapQuantized"]
+            found = loaded.run(feeds)["y"]
+        np.testing.assert_array_equal(found, computed("CpuRef", x, slopes, schemes))
+
+
 @pytest.mark.parametrize("layout", DataLayout)
 def test_slopes_of_channels_of_an_image_shared_by_threads(kernels, layout):
     """Each thread begins among the repeated slopes where its part of the image does."""

@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dovetail import DataLayout, Layer, PrivateLayer, Quantization, TensorInfo
+from dovetail import DataLayout, DType, Layer, PrivateLayer, Quantization, TensorInfo
 from dovetail.graph.layer import OutputSlot
 from dovetail.layers import Activation, BinaryOperation, BroadcastTo, Concat, ElementwiseBinary, ElementwiseUnary, Prelu, Stack
-from dovetail.quantized.fixed_point import scaling_within
+from dovetail.quantized.fixed_point import Scaling, scaled, scaling_within
 from dovetail.quantized.tables import Table, packed, requantizing, stored, table_of
 
 from ..arrays import Chars, Octets
@@ -53,6 +53,11 @@ def lower_prelu(lowering: Lowering, layer: Layer) -> bool:
         factors = float(of_x / of_y), float(product_of(float(of_x), float(of_slopes)) / of_y)
     above, below = map(scaling_within, factors)
     zeros = scheme(x).zero_point[0], scheme(slopes).zero_point[0], scheme(layer.output).zero_point[0]
+    constant = layer.constant(1)
+    if constant is not None and constant.size == 1:
+        table = _bent(layer.output.known_info.dtype, int(constant.reshape(-1)[0]), (above, below), zeros)
+        _lower_table(lowering, layer, x, table, "PReLU")
+        return True
 
     def kind(info: TensorInfo, constants: Constants) -> PreluQuantized:
         return PreluQuantized(infos=(info,), constants=constants, above=above, below=below, zeros=zeros)
@@ -194,6 +199,13 @@ def _table_of_two(
     low, high = (np.float32(bound) + _WHOLE for bound in clamp_range(layer))
     rounded = np.clip(real + (_WHOLE + np.float32(scheme(layer.output).zero_point[0])), low, high)
     return packed(rounded - _WHOLE, dtype)
+
+
+def _bent(dtype: DType, slope: int, factors: tuple[Scaling, Scaling], zeros: tuple[int, int, int]) -> Table:
+    """Return what PReLU with one slope for all makes of each byte, as its kernel does."""
+    x = stored(dtype) - zeros[0]
+    above, below = (scaled(one, by) for one, by in zip((x, x * (slope - zeros[1])), factors, strict=True))
+    return packed(np.where(x < 0, below, above) + zeros[2], dtype)
 
 
 def lower_join(lowering: Lowering, layer: Layer) -> bool:
