@@ -322,6 +322,40 @@ def test_arguments_of_runs_by_name(*, remembers: bool) -> None:
             inspect.getattr_static(type(net), "run")(net, x0=x)
 
 
+@pytest.mark.parametrize("remembers", [False, True])
+@pytest.mark.parametrize("name", ["self", "timeout", "outputs", "state", "feeds", "inputs", "_more", "_unknown", "unknown"])
+def test_inputs_called_as_arguments_are(name: str, *, remembers: bool) -> None:
+    """A model's names are anybody's: given by name, an array is refused as one of any name is."""
+    network = Network("n")
+    network.output(network.relu(network.input(name, (2,))), "y")
+    if remembers:
+        network.write_state("memory", network.relu(network.state("memory", (2,))))
+    x = np.ones(2, np.float32)
+    with dovetail.load(network, backends="CpuRef") as net:
+
+        def awaited(**named: Any) -> Any:
+            return asyncio.run(net.run_async(**named))
+
+        def submitted(**named: Any) -> Any:
+            return net.submit(**named).result()
+
+        calls: dict[str, Any] = {"run": net.run, "submit": submitted, "run_async": awaited, "bind": net.bind, "": net}
+        for method, call in calls.items():
+            with pytest.raises((OptionError, dovetail.InputError)) as caught:
+                call(**{name: x})
+            if name == "self" and method and not (remembers and method == "bind"):  # which refuses always
+                assert f"net.{method}({{'self': array}})" in caught.value.hint
+        assert (net.run({name: x})["y"] == 1).all()
+        assert (net.submit({name: x}).result()["y"] == 1).all()
+
+
+def test_self_is_no_argument_of_a_runtime() -> None:
+    with pytest.raises(OptionError, match="Runtime has no argument 'self'"):
+        dovetail.Runtime(self=1)  # type: ignore[arg-type]  # that is the mistake
+    with dovetail.Runtime() as runtime, pytest.raises(OptionError, match=r"Runtime\.load has no argument 'self'"):
+        runtime.load(small(), self=1)  # type: ignore[arg-type]  # that is the mistake
+
+
 def test_errors_inside_a_run_are_what_they_were() -> None:
     """A `TypeError` of something that a run calls is not taken for one of its arguments."""
 

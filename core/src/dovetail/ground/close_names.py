@@ -94,7 +94,7 @@ def named_arguments(caller: str, of_load: Callable[[], Container[str]] = tuple) 
 
     def decorate(function: _Function) -> _Function:
         code = function.__code__
-        known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        known = [name for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] if name != "self"]
 
         @wraps(function)
         def checked(*arguments: Any, **named: Any) -> Any:
@@ -102,8 +102,7 @@ def named_arguments(caller: str, of_load: Callable[[], Container[str]] = tuple) 
                 if name not in known:
                     from .names_elsewhere import no_argument
 
-                    own = [one for one in known if one != "self"]
-                    hint = no_argument(caller, name, own, of_load()) or suggestion(name, own)
+                    hint = no_argument(caller, name, known, of_load()) or suggestion(name, known)
                     raise OptionError(
                         f"{caller} has no argument {name!r}", code=ErrorCode.OPTION_UNKNOWN, hint=hint, option=name
                     )

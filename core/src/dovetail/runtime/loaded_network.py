@@ -224,6 +224,7 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
 
     def submit(
         self,
+        /,
         feeds: Mapping[str, Any] = NO_FEEDS,
         *_more: Any,
         timeout: float | None = None,
@@ -241,6 +242,7 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
 
     async def run_async(
         self,
+        /,
         feeds: Mapping[str, Any] = NO_FEEDS,
         *_more: Any,
         timeout: float | None = None,
@@ -355,7 +357,7 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
 
     @run_errors.typed_lack_of_memory
     def bind(
-        self, inputs: Mapping[str, Any] = NO_FEEDS, outputs: Mapping[str, Any] | None = None, **_unknown: Never
+        self, /, inputs: Mapping[str, Any] = NO_FEEDS, outputs: Mapping[str, Any] | None = None, **_unknown: Never
     ) -> Binding:
         """Fix the arrays of a run; `binding.run()` uses them in place, without checks or copies.
 

@@ -111,7 +111,7 @@ def typed_lack_of_memory(function: _Function) -> _Function:
     """
 
     @wraps(function)
-    def typed(self: Any, *arguments: Any, **options: Any) -> Any:
+    def typed(self: Any, /, *arguments: Any, **options: Any) -> Any:
         try:
             return function(self, *arguments, **options)
         except MemoryError as error:

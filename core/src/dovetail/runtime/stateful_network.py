@@ -79,6 +79,7 @@ class StatefulNetwork(LoadedNetwork):
 
     def run(
         self,
+        /,
         feeds: Mapping[str, Any] = NO_FEEDS,
         *_more: Any,
         timeout: float | None = None,
@@ -123,7 +124,7 @@ class StatefulNetwork(LoadedNetwork):
         return results
 
     def bind(
-        self, inputs: Mapping[str, Any] = NO_FEEDS, outputs: Mapping[str, Any] | None = None, **_unknown: Never
+        self, /, inputs: Mapping[str, Any] = NO_FEEDS, outputs: Mapping[str, Any] | None = None, **_unknown: Never
     ) -> Binding:
         """Refuse: a binding has fixed arrays, and a state is another array after each run.
 
