@@ -61,7 +61,7 @@ def test_an_element_type_that_went_missing_is_noticed():
 @pytest.mark.parametrize("claim", ["none", "layers", "whole"])
 def test_the_asynchronous_device_conforms(hard, monkeypatch, claim):
     folder = os.path.dirname(os.path.dirname(hard.__file__))
-    monkeypatch.setenv("PYTHONPATH", folder)
+    monkeypatch.setenv("PYTHONPATH", folder, prepend=os.pathsep)
     orders = Orders("dovetail_hard.backends:TestDevice", {"claim": claim}, seconds=800)
     report = Supervisor(orders).run(checks_up_to(4), 4)
     conformed(report)

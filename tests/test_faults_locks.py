@@ -117,7 +117,7 @@ def test_package_in_an_archive_is_left_out_of_a_lock(scene, monkeypatch):
         for path in scene.site.rglob("*"):
             archive.write(path, path.relative_to(scene.site).as_posix())
     shutil.rmtree(scene.site / "faulty_faulty")
-    monkeypatch.setenv("PYTHONPATH", str(packed))
+    monkeypatch.setenv("PYTHONPATH", str(packed), prepend=os.pathsep)
     lock = scene.root / "dovetail.lock"
     for ids, code in (([], 0), (["Faulty"], 1)):
         command = [sys.executable, "-m", "dovetail_sdk", "lock", *ids, "-o", lock]

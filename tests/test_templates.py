@@ -54,7 +54,8 @@ def test_the_smallest_backend_is_small(root):
 
 def in_process(folder, *command, cwd=None):
     """Run a command in a process that finds a built template."""
-    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path}
     return subprocess.run(
         [sys.executable, *map(str, command)],
         check=False,

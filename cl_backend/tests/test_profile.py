@@ -1,5 +1,6 @@
 """What a profile tells of a device, and what crosses to it, counted beside the driver."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -84,4 +85,5 @@ def test_only_inputs_and_outputs_cross(backend, compiled, child, tmp_path):
     """By a library before the driver, which says that the device shares no memory with the host."""
     behind = ("-Wl,--no-as-needed", "-l:libOpenCL.so.1", "-ldl")
     library = compiled("opencl_counter.c", tmp_path / "libcounter.so", "-D_GNU_SOURCE", *behind)
-    child(COUNTED, DOVETAIL_OPENCL_LIB=str(library), PYTHONPATH=str(TESTS))
+    path = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    child(COUNTED, DOVETAIL_OPENCL_LIB=str(library), PYTHONPATH=path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ FOLDER = Path(__file__).parent
 def on_path(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let this process and its children find `broken_backends`."""
     monkeypatch.syspath_prepend(str(FOLDER))
-    monkeypatch.setenv("PYTHONPATH", str(FOLDER))
+    monkeypatch.setenv("PYTHONPATH", str(FOLDER), prepend=os.pathsep)
     yield
     sys.modules.pop("broken_backends", None)
 

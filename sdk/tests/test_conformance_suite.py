@@ -27,7 +27,8 @@ class TestSmall(BackendConformance):
 
 def run_suite(folder: Path, body: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_backend.py").write_text(HEAD + body)
-    environment = {**os.environ, "PYTHONPATH": str(FOLDER), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    path = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error", "--rootdir", str(folder), "-rA"]
     return subprocess.run(
         [*command, str(folder / "test_backend.py"), *arguments],
