@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import struct
+import subprocess
 import sys
 import termios
 from pathlib import Path
@@ -79,8 +80,16 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
         ("run", "MODEL", "-i", "random", "-b", "CpuRef", "--expect", "GOLDEN"),
         ("diff", "MODEL", "-b", "CpuRef", "--against", "VsiNpu,CpuRef"),
         ("doctor", "VsiNpu", "--no-probe"),
+        ("explain", "MODEL", "-b", "VsiNpu", "--threads", "1"),  # the log: a backend that was named runs nothing
+        ("explain", "MODEL", "-b", "VsiNpu,CpuRef", "--no-fallback"),  # a complaint
+        ("show", "a model that is not where it was looked for, in no folder at all, however long.onnx"),
+        ("run", "MODEL", "-i", "a picture that is not where it was looked for, in no folder at all, however long.png"),
+        ("run", "MODEL", "--an-option-that-there-is-not-and-that-is-long=and-a-value-that-is-rather-long-as-well"),
+        ("a-command-that-is-not-there",),
+        ("--an-option-that-there-is-not-and-that-is-long=and-a-value-that-is-rather-long-as-well",),
+        ("quarantine", "release", "TheBackendOfAVendor", "AnotherBackendOfAVendorWithAVeryLongNameThatIsInNoQuarantine"),
     ],
-    ids=lambda command: command[0],
+    ids=lambda command: " ".join(command[:3])[:30],
 )
 def test_sentences_break_between_words(command: tuple[str, ...], model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "golden.npz", StatefulPartitionedCall=np.zeros((3, 2), np.float32))
@@ -92,6 +101,14 @@ def test_sentences_break_between_words(command: tuple[str, ...], model: Path, tm
     known = set(wide.split())
     broken = [word for line in shown if "\u2500" not in line for word in line.split() if word not in known]
     assert not [word for word in broken if WORDS.fullmatch(word)], broken
+
+
+def test_the_log_keeps_its_lines_in_a_file() -> None:
+    """Whoever searches it finds a sentence whole."""
+    command = [sys.executable, "-m", "dovetail_sdk", "explain", "digits", "-b", "CpuRef"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "40"})
+    lines = done.stderr.splitlines()
+    assert [line for line in lines if line.startswith("note: N is open") and len(line) > 40], lines
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -9,6 +9,8 @@ import errno
 import logging
 import pkgutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -25,6 +27,11 @@ class CommandFolder(click.Group):
 
     `new_backend` is the command `new-backend`.
     """
+
+    def make_context(self, *arguments: Any, **named: Any) -> click.Context:
+        """Read the words before the command; what is wrong with them is told as all errors are."""
+        with _broken_errors():
+            return super().make_context(*arguments, **named)
 
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
@@ -61,7 +68,8 @@ class CommandFolder(click.Group):
         `--debug` asks for the traceback instead.
         """
         try:
-            return super().invoke(context)
+            with _broken_errors():
+                return super().invoke(context)
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             context.exit(130)
@@ -82,6 +90,21 @@ IN_OTHER_WORDS = {"placement.explain()": "`dovetail explain`"}
 """What the core's log names that is a command here."""
 
 
+@contextmanager
+def _broken_errors() -> Iterator[None]:
+    """Break what click says of the errors that pass, on a terminal, between words."""
+    try:
+        yield
+    except click.ClickException as error:
+        if sys.stderr.isatty() and "format_message" not in vars(error):
+            from .rendering import broken
+
+            heading = "Error: "  # which click puts before it
+            text = "\n".join(broken(heading + error.format_message(), stream=sys.stderr))
+            vars(error)["format_message"] = lambda: text.removeprefix(heading)
+        raise
+
+
 class EchoHandler(logging.Handler):
     """Write the log to standard error as it is at the moment, so that tests can catch it."""
 
@@ -93,7 +116,12 @@ class EchoHandler(logging.Handler):
         return text
 
     def emit(self, record: logging.LogRecord) -> None:
-        sys.stderr.write(f"{self.format(record)}\n")  # not click.echo, which writes into a spinner that is being drawn
+        text = self.format(record)
+        if record.exc_info is None and sys.stderr.isatty():  # a traceback's lines stay as they are
+            from .rendering import broken
+
+            text = "\n".join(broken(text, stream=sys.stderr))
+        sys.stderr.write(f"{text}\n")  # not click.echo, which writes into a spinner that is being drawn
 
 
 @click.command(cls=CommandFolder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})

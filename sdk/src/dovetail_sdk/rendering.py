@@ -76,27 +76,48 @@ def say(text: str, indent: int = 2) -> None:
         text: It, without styles.
         indent: Blanks before further lines.
     """
-    for line in text.split("\n"):
-        click.echo("\n".join(broken(line, indent)))
+    click.echo("\n".join(broken(text, indent)))
 
 
-def broken(line: str, indent: int = 2) -> list[str]:
-    """Break a line between words where standard output is a terminal that is too narrow for it.
+def remark(text: str, heading: str = "", colour: str = "", indent: int = 2) -> None:
+    """Print a sentence on standard error: on a terminal broken between words.
 
     Args:
-        line: It, without styles.
+        text: It, without styles.
+        heading: What stands before it, in bold.
+        colour: Of the heading.
         indent: Blanks before further lines.
     """
-    if not sys.stdout.isatty():
-        return [line]
+    shown = "\n".join(broken(f"{heading} {text}" if heading else text, indent, sys.stderr))
+    if heading and shown.startswith(heading):
+        shown = click.style(heading, fg=colour or None, bold=True) + shown[len(heading) :]
+    click.echo(shown, err=True)
+
+
+def broken(text: str, indent: int = 2, stream: IO[str] | None = None) -> list[str]:
+    """Break lines between words where a stream is a terminal that is too narrow for them.
+
+    In a file or a pipe a line stays whole, for who searches it.
+
+    Args:
+        text: It, without styles.
+        indent: Blanks before further lines.
+        stream: Where it goes; standard output if left out.
+    """
+    stream = sys.stdout if stream is None else stream
+    lines = text.split("\n")
+    if not stream.isatty():
+        return lines
     from dovetail.ground.text_tables import wrapped
 
-    return wrapped(line, room(), indent)
+    width = room(stream)
+    return [part for line in lines for part in wrapped(line, width, indent)]
 
 
-def room() -> int:
-    """Return the columns that a table on standard output may have."""
-    return console(sys.stdout).width if sys.stdout.isatty() else PIPE_WIDTH
+def room(stream: IO[str] | None = None) -> int:
+    """Return the columns that a table may have on a stream; standard output if left out."""
+    stream = sys.stdout if stream is None else stream
+    return console(stream).width if stream.isatty() else PIPE_WIDTH
 
 
 def fits(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> bool:
@@ -236,9 +257,9 @@ def print_error(error: BaseException, options: Container[str] = ("--shape",)) ->
     else:
         heading, message = f"unexpected {type(error).__name__}", str(error)
         hint = "this is a defect; `dovetail --debug ...` shows where it happened"
-    click.echo(f"{click.style(heading, fg='red', bold=True)} {message}", err=True)
+    remark(message, heading, "red")
     if hint:
-        click.echo(f"  -> {hint}", err=True)
+        remark(f"  -> {hint}", indent=5)
 
 
 @contextmanager

@@ -50,11 +50,12 @@ def command(
     import json
 
     from ..coverage import as_data, coverage_of, doubts_about, promises_as_data
+    from ..rendering import remark
 
     manifest = _manifest(backend)
     claims = _claims(manifest, backend)
     for doubt in doubts_about(claims):
-        click.echo(f"{click.style('warning', fg='yellow')} {doubt}", err=True)
+        remark(doubt, "warning", "yellow")
     promises = _promises(manifest, backend)
     if model is None:
         if as_json:

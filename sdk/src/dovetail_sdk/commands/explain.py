@@ -46,7 +46,7 @@ def command(
     import dovetail
 
     from ..options import one_for_open_sizes, shapes_for, values_for
-    from ..rendering import working
+    from ..rendering import remark, working
 
     network = dovetail.parse(model, limits=limits)
     shapes = shapes_for(network, placing.shape)
@@ -74,7 +74,7 @@ def command(
         write_page(placement_page(with_known_shapes(network, sizes or {})[0], placement), page)
     complaint = fallback_complaint(placement)
     if no_fallback and complaint:
-        click.echo(f"{click.style('error', fg='red', bold=True)} {complaint}", err=True)
+        remark(complaint, "error", "red")
         click.get_current_context().exit(1)
 
 

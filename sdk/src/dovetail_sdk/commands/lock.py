@@ -28,6 +28,8 @@ def command(ids: tuple[str, ...], output: Path, paths: tuple[str, ...]) -> None:
     from dovetail.discovery.reasons import Refused
     from dovetail.discovery.registry import default_registry
 
+    from ..rendering import remark
+
     rows = backends(paths=paths)
     names = ids or tuple(row.id for row in rows if row.state.is_ready)
     found = {one.id: one for one in default_registry().candidates()}
@@ -41,7 +43,7 @@ def command(ids: tuple[str, ...], output: Path, paths: tuple[str, ...]) -> None:
         except Refused as refusal:
             if ids:
                 raise click.ClickException(f"{id} cannot be locked: {refusal.text}") from refusal
-            click.echo(f"{id} is left out: {refusal.text}", err=True)
+            remark(f"{id} is left out: {refusal.text}")
     output.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     count = sum(map(len, content.values()))
     click.echo(f"{output}: {len(content)} backends, {count} files; it is heeded where DOVETAIL_LOCK={output.absolute()} is set")

@@ -50,6 +50,8 @@ def release(ids: tuple[str, ...], everything: bool) -> None:
     """Let backends be tried again when they are next asked for."""
     from dovetail.discovery.registry import default_registry
 
+    from ..rendering import remark
+
     if everything == bool(ids):
         raise click.UsageError("name the backends to release, or --all")
     registry = default_registry()
@@ -60,6 +62,6 @@ def release(ids: tuple[str, ...], everything: bool) -> None:
             click.echo(f"{id} is released; it is probed again when it is next asked for")
         else:
             failed = True
-            click.echo(f"{id} is not in quarantine; what is: {', '.join(known) or 'nothing'}", err=True)
+            remark(f"{id} is not in quarantine; what is: {', '.join(known) or 'nothing'}")
     if failed:
         raise click.exceptions.Exit(1)

@@ -91,10 +91,10 @@ def _clear(model: Path | None, backends: list[str] | None) -> None:
 
 
 def _print(report: TuningReport) -> None:
-    from ..rendering import seconds_text, show, table
+    from ..rendering import remark, seconds_text, show, table
 
     for note in report.notes:
-        click.echo(f"note: {note}", err=True)
+        remark(f"note: {note}")
     if not report.layers:
         click.echo("there is nothing to choose: no backend offers another way to compute a layer of this network")
         return
