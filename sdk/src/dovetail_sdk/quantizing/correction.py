@@ -37,6 +37,7 @@ def corrections(
     """
     errors = Network("errors of weights")
     fed: dict[str, npt.NDArray[np.float32]] = {}
+    outputs: dict[str, str] = {}
     for name in plan.weighted:
         layer = graph.layer(name)
         if not has_room_for_bias(layer):
@@ -47,12 +48,13 @@ def corrections(
         slot = errors.input(f"mean of {name}", mean.shape)
         difference = _error_of_weights(graph, name, tensors[plan.leader(tensor)].scale[0])
         descriptor = replace(layer.descriptor, activation=None)  # type: ignore[type-var]  # kinds with weights have one
-        errors.output(errors.add(descriptor, slot, difference).output, name)
+        outputs[f"error of {name}"] = name  # a model may call a layer as this network calls one of its own
+        errors.output(errors.add(descriptor, slot, difference).output, f"error of {name}")
     if not fed:
         return {}
     with dovetail.load(errors) as net:
         found = net.run(fed)
-    return {name: -_by_filter(graph, name, values) for name, values in found.items()}
+    return {outputs[name]: -_by_filter(graph, outputs[name], values) for name, values in found.items()}
 
 
 def _error_of_weights(graph: Network, name: str, step: float) -> npt.NDArray[np.float32]:
