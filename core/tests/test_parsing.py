@@ -229,6 +229,57 @@ def test_an_open_file_counts_against_the_limits(add_parser: AddParser) -> None:
         parse(io.BytesIO(b"FAKE" + bytes(5000)), limits=Limits(memory=4096))
 
 
+class Pipe:
+    """A stream that gives few bytes at once, and counts what was asked of it."""
+
+    def __init__(self, content: bytes, most: int = 7) -> None:
+        self.file, self.most, self.given = io.BytesIO(content), most, 0
+
+    def read(self, size: int) -> bytes:
+        piece = self.file.read(min(size, self.most))
+        self.given += len(piece)
+        return piece
+
+
+class Endless(Pipe):
+    def read(self, size: int) -> bytes:
+        self.given += size
+        return b"FAKE"[:size] + b"y" * (size - 4) if self.most else b"y" * size
+
+
+@pytest.mark.parametrize("length", [5, 63, 64, 65, 1000, (1 << 20) + 65])
+def test_a_pipe_is_read_to_its_end(add_parser: AddParser, length: int) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    assert parse(Pipe(b"FAKE" + bytes(length - 4), 4096 if length > 1000 else 7)).name == f"{length} bytes"
+
+
+def test_a_pipe_that_never_ends_is_read_as_far_as_a_load_may(add_parser: AddParser) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    pipe = Endless(b"")
+    with pytest.raises(LimitError, match=r"the model needs 1048576 bytes, 3145792 are taken"):
+        parse(pipe, limits=Limits(memory=4 << 20))
+    assert pipe.given <= 5 << 20
+    unknown = Endless(b"", most=0)
+    with pytest.raises(ModelError, match="begins as no format does") as caught:
+        parse(unknown)
+    assert caught.value.code is ErrorCode.MODEL_FORMAT_UNKNOWN
+    assert unknown.given == 64
+    slow = Endless(b"")
+    with pytest.raises(LimitError, match="TIMEOUT"):
+        parse(slow, limits=Limits(seconds=1e-9))
+
+
+@pytest.mark.parametrize("padding", [0, 1000])
+def test_bytes_that_are_something_else_are_told_so(add_parser: AddParser, padding: int) -> None:
+    add_parser("memory", CONTENT_PARSER, "memory_parser")
+    page = b"<!DOCTYPE html>\n<html>404" + bytes(padding)
+    for model in (page, Pipe(page)):
+        with pytest.raises(ModelError) as caught:
+            parse(model)
+        assert caught.value.code is ErrorCode.MODEL_FORMAT_UNKNOWN
+        assert "it is a web page" in (caught.value.hint or "")
+
+
 def test_refusal_of_the_parser_comes_through(add_parser: AddParser, model: Path) -> None:
     add_parser()
     model.write_text("bad")

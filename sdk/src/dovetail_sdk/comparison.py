@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from dovetail.graph.graph import Graph
     from dovetail.optimizer import TensorSpec
 
-    from .options import Placing
+    from .options import ModelFile, Placing
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
@@ -61,7 +60,7 @@ class Side:
         is_absent: Whether that is because it may be absent, and is.
     """
 
-    model: Path
+    model: ModelFile
     network: Network
     backends: Sequence[str] | None
     shapes: dict[str, Any]
@@ -85,7 +84,7 @@ class Side:
     @classmethod
     def pair(
         cls,
-        models: tuple[Path, Path],
+        models: tuple[ModelFile, ModelFile],
         backends: tuple[Sequence[str] | None, Sequence[str] | None],
         placing: Placing,
         limits: Limits | None,

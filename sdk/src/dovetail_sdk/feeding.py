@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 RANDOM = "random"
 STANDARD_INPUT = "-"
-NOT_READ = "standard input is not read: write it to a file whose suffix says what it is (.npy, .npz, .wav, .png), and name that"
+NOT_READ = (
+    "an input is not read from standard input: write it to a file whose suffix says what it is (.npy, .npz, .wav, .png), "
+    "and name that"
+)
 POSITIONAL_INPUTS = ("in", "input")
 """What arrays of a .npz are called that go by the position of an input: in_0, in_1."""
 

@@ -35,6 +35,8 @@ from .verdicts import Comparison, Tolerance
 if TYPE_CHECKING:
     from dovetail.optimizer import TensorSpec
 
+    from .options import ModelFile
+
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 
@@ -42,7 +44,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 class Request:
     """What the command line says; see `dovetail run --help`."""
 
-    model: Path
+    model: ModelFile
     backends: list[str] | None
     options: dict[str, dict[str, Any]] | None
     isolate: list[str] | None

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .beginnings import what_begins_so
 from .contents import LOOKED_AT, taker_of
 
 if TYPE_CHECKING:
     from ..discovery import Offer
-
-_BEGINNINGS = {
-    b"version https://git-lfs.github.com/spec/": "it is a pointer of Git LFS, not the model: `git lfs pull` fetches that",
-    b"\x1f\x8b": "it is compressed by gzip: unpack it first",
-    b"pk\x03\x04": "it is a ZIP archive: unpack it first, or export the model",
-    b"<!doctype html": "it is a web page, not the model: download the file itself",
-    b"<html": "it is a web page, not the model: download the file itself",
-}
 
 
 def what_else(file: str, offer: Offer) -> str | None:
@@ -28,9 +21,9 @@ def what_else(file: str, offer: Offer) -> str | None:
     try:
         with open(file, "rb") as opened:
             begin = opened.read(LOOKED_AT)
-        for beginning, hint in _BEGINNINGS.items():
-            if begin.lower().startswith(beginning):
-                return hint
+        hint = what_begins_so(begin)
+        if hint is not None:
+            return hint
         taker = taker_of(begin)
     except Exception:  # the file has gone, or another parser is broken: the error that is under way tells more
         return None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..concurrent_runs import Amount, Request
     from ..layer_times import MeasuredLayer
-    from ..options import Placing
+    from ..options import ModelFile, Placing
     from ..statistics import Timing
 
 SECONDS = 3.0
@@ -80,7 +80,7 @@ TRACED_RUNS = 20
 @json_file_option
 @html_option
 def command(
-    model: Path,
+    model: ModelFile,
     placing: Placing,
     warm_up: int,
     duration: float | None,
@@ -199,7 +199,12 @@ def command(
 
 
 def _write_page(
-    page: Path, model: Path, shapes: Mapping[str, Any], placement: Placement, layers: Sequence[MeasuredLayer], timing: Timing
+    page: Path,
+    model: ModelFile,
+    shapes: Mapping[str, Any],
+    placement: Placement,
+    layers: Sequence[MeasuredLayer],
+    timing: Timing,
 ) -> None:
     import dovetail
 

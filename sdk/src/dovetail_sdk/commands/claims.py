@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dovetail.contract.promises import Promises
 
     from ..coverage import Coverage
+    from ..options import ModelFile
 
 
 @click.command()
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @json_option
 def command(
     backend: str,
-    model: Path | None,
+    model: ModelFile | None,
     shape: dict[str, tuple[int, ...]],
     values: dict[str, str],
     facts: tuple[str, ...],

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dovetail import Limits, LoadedNetwork
 
     from ..comparison import Comparison, Row
-    from ..options import Placing
+    from ..options import ModelFile, Placing
 
 _FEEDING = ("seed", "mean", "scale", "layout", "channels")
 """Options of `dovetail run` that say what is fed."""
@@ -55,8 +55,8 @@ _FEEDING = ("seed", "mean", "scale", "layout", "channels")
 @json_file_option
 @html_option
 def command(
-    model: Path,
-    other: Path | None,
+    model: ModelFile,
+    other: ModelFile | None,
     placing: Placing,
     against: list[str] | None,
     limits: Limits | None,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dovetail import Limits
     from dovetail.optimizer.placement import Placement
 
-    from ..options import Placing
+    from ..options import ModelFile, Placing
 
 
 @click.command()
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @json_option
 @html_option
 def command(
-    model: Path,
+    model: ModelFile,
     placing: Placing,
     values: dict[str, str],
     limits: Limits | None,

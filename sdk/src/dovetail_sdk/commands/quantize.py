@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dovetail import Limits, Network
 
+    from ..options import ModelFile
     from ..quantizing.report import Report
 
 _PICTURES = ("mean", "scale", "layout", "channels")
@@ -91,7 +92,7 @@ _PICTURES = ("mean", "scale", "layout", "channels")
 @limits_option
 @json_file_option
 def command(
-    model: Path,
+    model: ModelFile,
     data: Path,
     scheme: str,
     output: Path,

@@ -10,6 +10,7 @@ import click
 from ..options import html_option, json_option, model_argument, shape_option
 
 if TYPE_CHECKING:
+    from ..options import ModelFile
     from ..summary import NetworkSummary, TensorSummary
 
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @json_option
 @html_option
 @click.option("--dot", is_flag=True, help="Print the graph for Graphviz: ... --dot | dot -Tsvg > network.svg")
-def command(model: Path, shape: dict[str, tuple[int, ...]], as_json: bool, page: Path | None, dot: bool) -> None:
+def command(model: ModelFile, shape: dict[str, tuple[int, ...]], as_json: bool, page: Path | None, dot: bool) -> None:
     """Show the layers, shapes, parameters and multiply-accumulates of MODEL; needs no backend."""
     if as_json and dot:
         raise click.UsageError("--json and --dot exclude each other")

@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..options import json_option, placing_options, value_option
+from ..options import json_option, model_or_demo, placing_options, value_option
 
 if TYPE_CHECKING:
-    from ..options import Placing
+    from ..options import ModelFile, Placing
     from ..tuning import TuningReport
 
 
-def _model_if_given(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    from ..options import model_or_demo
-
-    return None if value is None else model_or_demo(context, parameter, value)
-
-
 @click.command()
-@click.argument("model", required=False, type=click.Path(path_type=Path), callback=_model_if_given)
+@click.argument("model", required=False, type=click.Path(path_type=Path), callback=model_or_demo)
 @placing_options
 @value_option
 @click.option("--rounds", type=click.IntRange(min=3), default=10, show_default=True, help="Turns of each way.")
@@ -29,7 +23,7 @@ def _model_if_given(context: click.Context, parameter: click.Parameter, value: P
 @click.option("--clear", is_flag=True, help="Forget what was found, of the backends of -b or of all; takes no MODEL.")
 @json_option
 def command(
-    model: Path | None,
+    model: ModelFile | None,
     placing: Placing,
     values: dict[str, str],
     rounds: int,
@@ -79,7 +73,7 @@ def command(
     _print(report)
 
 
-def _clear(model: Path | None, backends: list[str] | None) -> None:
+def _clear(model: ModelFile | None, backends: list[str] | None) -> None:
     if model is not None:
         raise click.UsageError("--clear takes no MODEL: what is found holds for layers of any model")
     from dovetail.contract.backend_id import BackendRequest

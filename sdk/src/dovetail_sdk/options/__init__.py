@@ -3,6 +3,7 @@
 from .files import (
     STDOUT,
     JsonToFile,
+    ModelFile,
     html_option,
     in_folder,
     json_file_option,
@@ -30,6 +31,7 @@ __all__ = [
     "STDOUT",
     "FiniteRange",
     "JsonToFile",
+    "ModelFile",
     "Placing",
     "Shapes",
     "against_option",

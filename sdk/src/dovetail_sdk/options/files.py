@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from ..standard_input import StandardInput
+
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-STDOUT = Path("-")
+STDOUT = STDIN = Path("-")
+_TAKEN = "dovetail_sdk.standard_input"
+"""Where a context holds the parameter that takes standard input."""
 
 
 def in_folder(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
@@ -23,8 +28,16 @@ def in_folder(context: click.Context, parameter: click.Parameter, value: Path | 
     return value
 
 
-def model_or_demo(context: click.Context, parameter: click.Parameter, value: Path) -> Path:
-    """Take ``digits``, where no such file lies, for the model of the demo."""
+ModelFile = Path | StandardInput
+"""What MODEL is."""
+
+
+def model_or_demo(context: click.Context, parameter: click.Parameter, value: Path | None) -> ModelFile | None:
+    """Take ``digits``, where no such file lies, for the model of the demo, ``-`` for a stream."""
+    if value is None:
+        return None
+    if value == STDIN:
+        return _standard_input(context, parameter)
     if value != Path("digits") or value.is_file():
         return value
     from ..bundled import demo_model
@@ -32,8 +45,20 @@ def model_or_demo(context: click.Context, parameter: click.Parameter, value: Pat
     return demo_model()
 
 
+def _standard_input(context: click.Context, parameter: click.Parameter) -> StandardInput:
+    if sys.stdin is None:
+        raise click.BadParameter("standard input is closed, so no model comes from it", context, parameter)
+    if sys.stdin.isatty():
+        raise click.BadParameter(
+            "standard input is a terminal, and a model comes from a pipe or a file: ... < model.onnx", context, parameter
+        )
+    if context.meta.setdefault(_TAKEN, parameter) is not parameter:
+        raise click.BadParameter("standard input holds one model, which another argument takes", context, parameter)
+    return StandardInput()
+
+
 def model_argument(function: _Function) -> _Function:
-    """Add the argument MODEL: a file, or ``digits`` for the model of the demo."""
+    """Add the argument MODEL: a file, ``-``, or ``digits`` for the model of the demo."""
     return click.argument("model", type=click.Path(path_type=Path), callback=model_or_demo)(function)
 
 
