@@ -13,6 +13,7 @@ python3 dev.py sanitize [arguments]     tests with ASan, UBSan; --quick: some; e
 python3 dev.py simulate [arguments]     tests of GpuAcc's kernels on a simulator; finds stray ones
 python3 dev.py wheels [arguments]       build sdists and wheels of all members into dist; see --help
 python3 dev.py setup                    only set up
+python3 dev.py COMMAND --help           say more of one of these; sets up and builds nothing
 
 Only the standard library is imported here, and the file parses on an old Python, so that it can say
 what is missing.
@@ -462,6 +463,12 @@ def wheels(arguments: "list[str]") -> int:
     return run("tools/wheels.py", *arguments)
 
 
+def set_up(_: "list[str]") -> int:
+    """Only set up."""
+    setup(["demo", "test"])
+    return 0
+
+
 def main() -> int:
     """Run the command that the arguments name."""
     commands = {
@@ -474,14 +481,19 @@ def main() -> int:
         "sanitize": sanitize,
         "simulate": simulate,
         "wheels": wheels,
+        "setup": set_up,
     }
-    commands["setup"] = lambda _: setup(["demo", "test"]) or 0
     name, *arguments = sys.argv[1:] or ["help"]
     if name in ("help", "-h", "--help"):
         print(__doc__)
         return 0 if len(sys.argv) > 1 else 2
     if name not in commands:
         stop("there is no command '%s'; choose one of %s." % (name, ", ".join(commands)))
+    from tools import command_help
+
+    if command_help.is_asked(name, arguments):
+        print(command_help.help_of(name, arguments, __doc__, commands[name].__doc__))
+        return 0
     require_python()
     return commands[name](arguments)
 

@@ -237,3 +237,54 @@ def test_the_cause_of_a_failed_build_is_not_lost_under_tracebacks(dev):
         "  CompileError: x",
     ]
     assert dev.without_traceback(log) == ["  Error compiling", "  Traceback:", "  CompileError: x"]
+
+
+@pytest.fixture(scope="module")
+def fresh(root, tmp_path_factory):
+    """What help is made of, in a clone that nothing was set up in."""
+    folder = tmp_path_factory.mktemp("clone")
+    needed = ["dev.py", "examples/digits/run.py", "tools/fuzz/__init__.py"]
+    needed += [str(path.relative_to(root)) for name in ("tools", "benchmarks") for path in (root / name).glob("*.py")]
+    for name in needed:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((root / name).read_bytes())
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["demo", "--help"], "Recognise"),
+        (["test", "-q", "--help"], "pytest"),
+        (["lint", "-h"], "mypy"),
+        (["bench", "--help"], "overhead  "),
+        (["bench", "models", "--help"], "dev.py setup && python3 dev.py bench models --help"),
+        (["bench", "loads", "--help"], "--unkept"),
+        (["aarch64", "--help"], "QEMU"),
+        (["fuzz", "--minutes", "10", "--help"], "dev.py setup && python3 dev.py fuzz --help"),
+        (["sanitize", "--help"], "--quick"),
+        (["simulate", "--help"], "Oclgrind"),
+        (["wheels", "--help"], "--pure"),
+        (["setup", "--help"], "only set up"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_help_sets_up_and_builds_nothing(fresh, arguments, told):
+    environment = {"PATH": "", "CC": "no-compiler"}
+    done = subprocess.run(
+        [sys.executable, "-S", "dev.py", *arguments], cwd=fresh, env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"python3 dev.py {arguments[0]} " in done.stdout
+    assert told in done.stdout
+    assert not (fresh / ".venv").exists()
+
+
+@pytest.mark.parametrize("name", ["aarch64", "sanitize"])
+def test_help_behind_a_program_is_that_program_s(dev, monkeypatch, name):
+    called = []
+    monkeypatch.setattr(dev, "setup", lambda *_, **__: None)
+    monkeypatch.setattr(dev, "run", lambda *words: called.append(words) or 0)
+    monkeypatch.setattr(sys, "argv", ["dev.py", name, "-m", "pytest", "--help"])
+    assert dev.main() == 0
+    assert called == [(f"tools/{name}.py", "-m", "pytest", "--help")]
