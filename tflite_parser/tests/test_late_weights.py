@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -20,6 +21,7 @@ from tflite_making import Model
 
 import dovetail
 from dovetail import Constant, ErrorCode, LimitError, Limits, ModelError, Network
+from dovetail.ground.limits import limited
 from dovetail_tflite import late_pages, model_file, parse, parser, tensors
 
 RNG = np.random.default_rng(12)
@@ -230,6 +232,53 @@ def test_a_relative_path_stays_that_of_the_folder_it_was_read_from(tmp_path: Pat
 
 
 # -- files that are read page by page --------------------------------------------------------------
+
+
+@saved
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_a_limit_of_memory_is_what_is_counted_to_the_byte(
+    tmp_path: Path, save: Saver, request: pytest.FixtureRequest, *, is_apart: bool
+) -> None:
+    """Just above a file's size too little is refused for a reason, and enough is enough."""
+    if is_apart:
+        request.getfixturevalue("apart")
+    path = save(tmp_path)
+    nbytes = path.stat().st_size
+    with limited(Limits()) as load:
+        dovetail.parse(path)
+        enough = max(load.memory, nbytes)
+    assert nbytes <= enough <= nbytes + 4096 * (1 + 2 * len(WEIGHTS))
+    said = set()
+    for memory in range(nbytes - 100, enough + 4096 * 4, 97):
+        if memory >= enough:
+            dovetail.parse(path, limits=Limits(memory=memory))
+            continue
+        with pytest.raises(LimitError) as caught:
+            dovetail.parse(path, limits=Limits(memory=memory))
+        (reason,) = re.findall(
+            r"the file '|what lies around the large tensors|tensor '\w'|what the file says", str(caught.value)
+        )
+        said.add(reason)
+        assert caught.value.details["allowed"] == memory
+    dovetail.parse(path, limits=Limits(memory=enough))
+    with pytest.raises(LimitError):
+        dovetail.parse(path, limits=Limits(memory=enough - 1))
+    assert "the file '" in said
+
+
+def test_pages_that_are_too_many_are_told_of(tmp_path: Path, apart: None) -> None:
+    path = inside(tmp_path)
+    with pytest.raises(
+        LimitError, match=r"tensor '\w', besides pages of 4096 bytes around such tensors, needs \d+ bytes, \d+ are"
+    ):
+        dovetail.parse(path, limits=Limits(memory=path.stat().st_size + 1))
+    with limited(Limits(memory=5000)), path.open("rb", buffering=0) as file:
+        pages = late_pages.LatePages(str(path), file)
+        pages.need(10, 11)
+        with pytest.raises(
+            LimitError, match=r"what lies around the large tensors of '.*', read in pages of 4096 bytes, needs 4096"
+        ):
+            pages.need(4095, 4097)
 
 
 def test_names_of_classes_are_found_behind_the_model(tmp_path: Path, apart: None) -> None:

@@ -69,9 +69,17 @@ class LatePages:
                 continue
             stop = there.find(1, page, last + 1)
             stop = last + 1 if stop < 0 else stop
-            self._fill(self._target[page << _SHIFT : stop << _SHIFT], page << _SHIFT, repr(self._path))
+            self._fill(self._target[page << _SHIFT : stop << _SHIFT], page << _SHIFT, self._around)
             there[page:stop] = b"\1" * (stop - page)
             page = stop
+
+    @property
+    def _around(self) -> str:
+        """What pages hold, for messages.
+
+        Bytes of weights at their edges are in memory twice, and count twice.
+        """
+        return f"what lies around the large tensors of {self._path!r}, read in pages of {1 << _SHIFT} bytes,"
 
     def array(self, begin: int, nbytes: int, what: str) -> npt.NDArray[np.uint8] | None:
         """Return bytes as an array of their own, read-only, which is freed with what it becomes.
@@ -85,7 +93,7 @@ class LatePages:
         found = self._whole.get((begin, nbytes))
         if found is None and nbytes <= self._left:
             found = np.empty(nbytes, np.uint8)
-            self._fill(found, begin, what)
+            self._fill(found, begin, f"{what}, besides pages of {1 << _SHIFT} bytes around such tensors,")
             found.flags.writeable = False
             self._whole[begin, nbytes] = found
             self._left -= nbytes

@@ -93,7 +93,7 @@ def _opened(path: str) -> Source:
             nbytes = os.fstat(file.fileno()).st_size
             waits = may_wait(nbytes)
             if not waits:
-                budget().check_memory(nbytes, repr(path))
+                budget().check_memory(nbytes, f"the file {path!r}")
             late = _late(path, file) if waits or nbytes > _READ_AT_ONCE else None
             if late is None:
                 return Source(_read(path, file, nbytes))
@@ -113,7 +113,7 @@ def _late(path: str, file: FileIO) -> LatePages | None:
 
 
 def _read(path: str, file: FileIO, nbytes: int) -> Bytes:
-    budget().take_memory(nbytes, repr(path))
+    budget().take_memory(nbytes, f"the file {path!r}")
     data = np.empty(nbytes, np.uint8)  # which NumPy asks large pages for
     done = read_into(file, data)
     data.flags.writeable = False
