@@ -28,7 +28,7 @@ import dovetail
 from dovetail import DType, Layer, Network, OptionError, Quantization
 from dovetail.discovery.registry import Registry
 from dovetail.graph.descriptor import Constant, Descriptor, descriptor_class
-from dovetail.optimizer import constant_layers
+from dovetail.optimizer import constant_layers, oracles
 from dovetail.optimizer.assignment import is_workload
 from dovetail.optimizer.oracles import InstalledOracles
 from dovetail.runtime.runtime import run_once
@@ -141,6 +141,40 @@ def test_a_runtime_folds_for_sizes_and_outputs_that_runs_ask_for(asked: list[str
             (found,) = loaded.run({"x": normal(2, 7)}, outputs=["s"]).values()
             np.testing.assert_allclose(found, softmax64(A), rtol=1e-6)
         assert asked == ["s"] * 3
+
+
+@pytest.mark.parametrize(("large", "times"), [(False, 1), (True, 3)])
+def test_what_depends_on_no_size_is_computed_for_the_first_alone(
+    monkeypatch: pytest.MonkeyPatch, *, large: bool, times: int
+) -> None:
+    """Layers of one kind and shape differ by their constants; what is large is not kept."""
+    computed: list[str] = []
+    run = InstalledOracles._run
+    monkeypatch.setattr(
+        InstalledOracles, "_run", lambda self, layer, *more: computed.append(layer.name) or run(self, layer, *more)
+    )
+    if large:
+        monkeypatch.setattr(oracles, "KEPT_BYTES", A.nbytes - 1)
+    net = Network()
+    rows = [
+        net.strided_slice(net.softmax(net.constant(value), name=name), [0, 0], [1, 7]) for name, value in (("s", A), ("t", -A))
+    ]
+    net.output(net.addition(net.addition(net.input("x", ("n", 7)), rows[0]), rows[1]), "y")
+    expected = softmax64(A)[:1] + softmax64(-A)[:1]
+    with dovetail.load(net, REF) as loaded:
+        for count in (1, 3, 5, 3):
+            x = normal(count, 7)
+            np.testing.assert_allclose(loaded.run({"x": x})["y"], x + expected, rtol=1e-5)
+            assert loaded.placement.constants[0].layers == ("s", "t")
+        assert computed == ["s", "t"] * times
+        (found,) = loaded.run({"x": normal(2, 7)}, outputs=["s"]).values()
+        found[:] = 0  # which is the caller's own
+        np.testing.assert_allclose(loaded.run({"x": normal(2, 7)}, outputs=["s"])["s"], softmax64(A), rtol=1e-6)
+        np.testing.assert_allclose(loaded.run({"x": x})["y"], x + expected, rtol=1e-5)
+        computed.clear()
+    with dovetail.load(net, REF) as loaded:
+        loaded.run({"x": x})
+    assert computed == ["s", "t"]  # another network asks for itself
 
 
 def test_a_runtime_leaves_what_is_optimized_as_it_is(asked: list[str]) -> None:

@@ -20,6 +20,7 @@ from ..ground.logs import Log
 
 if TYPE_CHECKING:
     from ..graph.descriptor import Array
+    from ..isolation.parts import FlatPart
     from ..layers.network import Network
     from .constant_layers import Evaluation
     from .request import CompileRequest
@@ -28,11 +29,19 @@ if TYPE_CHECKING:
 RunOnce: TypeAlias = "Callable[[NetworkSource, CompileRequest, float], list[Array]]"
 """Runs a network without inputs on one thread, in so many seconds; returns its outputs."""
 _log = Log("dovetail")
+KEPT_BYTES = 1 << 20
+"""Of results that are kept for further plans, all together, and of what one was computed from.
+
+Larger ones take longer to compute than to ask for, and are held once, by who packs them.
+"""
 NONE_INSTALLED = "no backend that is installed declares itself an oracle"
 
 
 class InstalledOracles:
     """Computes layers by the first oracle that takes them.
+
+    A network is planned anew for each set of sizes: what does not depend on these is computed for
+    the first alone, if it is not large.
 
     Args:
         run_once: Runs the network that a layer becomes.
@@ -46,14 +55,23 @@ class InstalledOracles:
         self._registry = registry
         self._isolate = [isolate] if isinstance(isolate, str) else isolate
         self._oracles: list[tuple[str, str]] | None = None
+        self._kept: dict[bytes, Evaluation] = {}
+        self._room = KEPT_BYTES
 
     def evaluate(self, layer: Layer, barred: Collection[str], seconds: float) -> Evaluation:
         """Compute a layer, all of whose connected inputs are constants; see `ConstantEvaluator`."""
+        from ..isolation.parts import flattened_layer
         from .constant_layers import Evaluation
 
         if self._oracles is None:
             tell = getattr(self._registry, "oracles", None)  # which a registry of the caller's need not have
             self._oracles = [] if tell is None else [(row.id, row.version or "") for row in tell()]
+        if not self._oracles:
+            return Evaluation(None, "", (NONE_INSTALLED,))
+        part = flattened_layer(layer)
+        key = _key(layer, part)
+        if key in self._kept:
+            return self._kept[key]
         reasons: list[str] = []
         failed: list[str] = []
         until = monotonic() + seconds
@@ -62,7 +80,8 @@ class InstalledOracles:
                 reasons.append(f"{name} failed too often to be asked again")
                 continue
             try:
-                return Evaluation(self._run(layer, name, max(until - monotonic(), 1e-6)), f"{name} {version}".rstrip())
+                arrays = self._run(layer, part, name, max(until - monotonic(), 1e-6))
+                return self._keep(key, Evaluation(arrays, f"{name} {version}".rstrip()))
             except PlacementError as error:
                 refusals = [one for several in error.details.get("refusals", {}).values() for one in several]
                 reasons.append("; ".join(map(str, refusals)) or f"{name}: {one_line(error.message)}")
@@ -83,21 +102,29 @@ class InstalledOracles:
                 _log.warning("%s computed no constants of layer %r (%s): %s", name, layer.name, layer.kind, text)
                 reasons.append(f"{name} failed: {text}")
                 failed.append(name)
-        return Evaluation(None, "", tuple(reasons or [NONE_INSTALLED]), tuple(failed))
+        return Evaluation(None, "", tuple(reasons), tuple(failed))
 
-    def _run(self, layer: Layer, name: str, seconds: float) -> list[Array]:
+    def _keep(self, key: bytes, evaluation: Evaluation) -> Evaluation:
+        arrays = evaluation.arrays or ()
+        nbytes = sum(array.nbytes for array in arrays) + len(key)
+        if key and nbytes <= self._room:
+            for array in arrays:
+                array.flags.writeable = False  # several plans have it
+            self._room -= nbytes
+            self._kept[key] = evaluation
+        return evaluation
+
+    def _run(self, layer: Layer, part: FlatPart, name: str, seconds: float) -> list[Array]:
         """Return the outputs of a layer as a backend computes them.
 
         Raises:
             PlacementError: It does not take the layer.
             DovetailError: It failed.
         """
-        from ..isolation.parts import flattened_layer, network_of
+        from ..isolation.parts import network_of
         from .request import CompileRequest
         from .rewriting import release_constants
         from .source import NetworkSource
-
-        part = flattened_layer(layer)
 
         def made() -> Network:
             return network_of(part, f"constants of {layer.name}")[0]
@@ -126,6 +153,15 @@ class InstalledOracles:
                 return self._run_once(source, request, seconds)
         finally:
             release_constants(network)
+
+
+def _key(layer: Layer, part: FlatPart) -> bytes:
+    """Tell layers of constants apart by all that decides their results; empty if that is large."""
+    if sum(slot.source.known_info.nbytes for slot in layer.inputs if slot.source is not None) > KEPT_BYTES:
+        return b""
+    import pickle
+
+    return pickle.dumps(part)
 
 
 def with_oracles(request: CompileRequest, run_once: RunOnce) -> CompileRequest:
