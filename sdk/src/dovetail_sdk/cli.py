@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ class CommandFolder(click.Group):
 
     def make_context(self, *arguments: Any, **named: Any) -> click.Context:
         """Read the words before the command; what is wrong with them is told as all errors are."""
+        _open_closed_streams()
         with _broken_errors():
             return super().make_context(*arguments, **named)
 
@@ -88,6 +90,17 @@ class CommandFolder(click.Group):
 
 IN_OTHER_WORDS = {"placement.explain()": "`dovetail explain`"}
 """What the core's log names that is a command here."""
+
+
+def _open_closed_streams() -> None:
+    """Write to nowhere what would go to a stream that was closed before this process began.
+
+    The first files that it opens would else have the numbers of the streams, and get what others
+    print.
+    """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115  # until the process ends
 
 
 @contextmanager

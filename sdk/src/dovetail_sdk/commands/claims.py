@@ -86,7 +86,11 @@ def _manifest(backend: str) -> Mapping[str, Any]:
             first = content[0] if isinstance(content, list) and content else content
             return choose(content, first.get("id", "") if isinstance(first, dict) else "", backend)
         except Refused as error:
-            raise BackendError(f"{backend}: {error.text}", code=ErrorCode.BACKEND_CONTRACT, hint=error.hint) from error
+            raise BackendError(
+                f"{backend} is no manifest that can be used: {error.text}",
+                code=ErrorCode.BACKEND_CONTRACT,
+                hint="give a dovetail-backend.json, or the id of a backend; a model goes behind --model",
+            ) from error
     rows = {row.id: row for row in default_registry().rows()}
     if backend not in rows:
         close = close_names(backend, rows, count=1, cutoff=STRICT)

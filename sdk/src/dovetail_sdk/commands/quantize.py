@@ -11,10 +11,10 @@ from ..options import (
     STDOUT,
     JsonToFile,
     backends_option,
-    in_folder,
     json_file_option,
     limits_option,
     model_argument,
+    of_suffix,
     shape_option,
     value_option,
 )
@@ -53,7 +53,7 @@ _PICTURES = ("mean", "scale", "layout", "channels")
     "-o",
     "--output",
     type=click.Path(dir_okay=False, path_type=Path),
-    callback=in_folder,
+    callback=of_suffix(".onnx"),
     required=True,
     help="Write the ONNX model to this file.",
 )

@@ -23,6 +23,8 @@ def _split_backends(context: click.Context, parameter: click.Parameter, value: S
             BackendRequest.parse(name)
     except BackendError as error:
         raise click.BadParameter(f"{error.message}; {error.hint}", context, parameter) from None
+    if value and not names:
+        raise click.BadParameter("it names no backend; leave it out for the default", context, parameter)
     return names or None
 
 

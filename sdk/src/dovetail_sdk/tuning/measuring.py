@@ -232,6 +232,7 @@ class _Tuning:
         self.findings = Findings()
         self.progress = _Progress()
         self.notes: dict[str, None] = {}
+        self._is_kept = True
         self.blind: frozenset[str] = frozenset()
 
     def run(self, *, again: bool) -> TuningReport:
@@ -262,7 +263,7 @@ class _Tuning:
             tuple(_row(one, known[one.key], one.key not in survey.known) for one in survey.subjects),
             before,
             after,
-            self.findings.folder,
+            self.findings.folder if self._is_kept else None,
             tuple(self.notes),
         )
 
@@ -334,6 +335,7 @@ class _Tuning:
         if one.facts is not None:
             problem = self.findings.keep(one.id, key, finding)
         if problem:
+            self._is_kept = False
             self.notes[f"what was found for {one.id} is not kept: {problem}"] = None
 
     def _defaults(self, subjects: Sequence[_Subject], found: Mapping[str, Finding]) -> dict[str, Finding]:
