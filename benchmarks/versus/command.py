@@ -19,8 +19,8 @@ from dovetail_sdk.options import (
     JsonToFile,
     backend_options_option,
     backends_option,
+    file_or_demo,
     json_file_option,
-    model_or_demo,
     shape_option,
 )
 from dovetail_sdk.rendering import print_error, progress, show
@@ -68,7 +68,7 @@ class Beside(JsonToFile):
 def _models(context: click.Context, parameter: click.Parameter, value: Sequence[Path]) -> list[Path]:
     """Put the models of a folder in its place; without any model, take that of the demo."""
     paths = [found for path in value for found in (sorted(path.glob("*.onnx")) if path.is_dir() else [path])]
-    return [model_or_demo(context, parameter, path) for path in paths or [Path("digits")]]
+    return [file_or_demo(path) for path in paths or [Path("digits")]]
 
 
 def _peers(context: click.Context, parameter: click.Parameter, value: Sequence[str]) -> list[Peer]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dovetail
 from dovetail import BackendId, Capabilities, Device, IBackend, IWorkloadFactory, Layer, Support, layers
@@ -23,6 +22,9 @@ from dovetail.contract.quantities import (
     Quantity,
 )
 from dovetail.graph.descriptor import Descriptor
+
+if TYPE_CHECKING:
+    from .options import ModelFile
 
 
 def doubts_about(claims: Mapping[str, Sequence[Claim]]) -> list[str]:
@@ -162,7 +164,7 @@ class _Paper(IBackend):
 
 def coverage_of(
     claims: Claims,
-    model: Path,
+    model: ModelFile,
     shape: dict[str, tuple[int, ...]],
     facts: Mapping[str, Fact] | None = None,
     promises: Promises = NOTHING,

@@ -38,6 +38,11 @@ def model_or_demo(context: click.Context, parameter: click.Parameter, value: Pat
         return None
     if value == STDIN:
         return _standard_input(context, parameter)
+    return file_or_demo(value)
+
+
+def file_or_demo(value: Path) -> Path:
+    """Take ``digits``, where no such file lies, for the model of the demo."""
     if value != Path("digits") or value.is_file():
         return value
     from ..bundled import demo_model
