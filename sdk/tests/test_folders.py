@@ -425,7 +425,7 @@ def test_lines_have_room() -> None:
 
 def test_a_failure_is_broken_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rendering.sys, "stdout", type("Terminal", (), {"isatty": lambda self: True})())
-    monkeypatch.setattr(rendering, "room", lambda: 60)
+    monkeypatch.setattr(rendering, "room", lambda *_: 60)
     files = [Path("a") / name for name in ("1.jpg", "a_second_one.jpg")]
     lines = Lines(files, "", 60).of(Outcome(files[0], error="a reason " * 20))
     assert lines[0].startswith("1.jpg             failed: a reason")

@@ -67,7 +67,7 @@ def test_a_sentence_is_broken_on_a_terminal_alone(capsys: pytest.CaptureFixture[
     say(sentence)
     assert capsys.readouterr().out == f"{sentence}\n"
     monkeypatch.setattr(rendering.sys, "stdout", type("Terminal", (), {"isatty": lambda self: True})())
-    monkeypatch.setattr(rendering, "room", lambda: 40)
+    monkeypatch.setattr(rendering, "room", lambda *_: 40)
     told: list[str] = []
     monkeypatch.setattr(rendering.click, "echo", told.append)
     say(f"{sentence}\n  second", indent=4)
@@ -141,7 +141,7 @@ def test_top_classes() -> None:
 def test_outputs_table_has_fewer_digits_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     results = {"model/Layer/of_a_long_name:0": np.full((1, 257, 257, 21), -1.23456789e-7, np.float32)}
     assert "-1.23457e-07" in text_of(outputs_table(results, {}))
-    monkeypatch.setattr(rendering, "room", lambda: 80)
+    monkeypatch.setattr(rendering, "room", lambda *_: 80)
     lines = text_of(outputs_table(results, {}), 80).splitlines()
     assert [line.split() for line in lines[3:4]] == [
         ["...ng_name:0", "[1,", "257,", "257,", "21]", "float32", *["-1.23e-07"] * 3]
@@ -166,7 +166,7 @@ def test_names_are_shortened_from_the_left_and_texts_from_the_right(text: str, w
 
 
 def test_the_widest_of_long_columns_is_shortened_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rendering, "room", lambda: 50)
+    monkeypatch.setattr(rendering, "room", lambda *_: 50)
     made = table(
         ("name", "count", "label"),
         [("n" * 40, "1", "l" * 14), ("short", "22", "")],

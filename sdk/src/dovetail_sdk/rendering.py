@@ -76,7 +76,8 @@ def say(text: str, indent: int = 2) -> None:
         text: It, without styles.
         indent: Blanks before further lines.
     """
-    click.echo("\n".join(broken(text, indent)))
+    for line in text.split("\n"):
+        click.echo("\n".join(broken(line, indent)))
 
 
 def remark(text: str, heading: str = "", colour: str = "", indent: int = 2) -> None:
