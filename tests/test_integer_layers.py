@@ -179,3 +179,16 @@ def test_an_operator_between_integers(name: str, backends: list[str]) -> None:
     theirs = of_onnxruntime(model, feeds)
     if theirs is not None:
         assert np.abs(found.astype(np.int64) - theirs.astype(np.int64)).max() <= 1
+
+
+@pytest.mark.parametrize("oracle", [True, False])
+@pytest.mark.parametrize("backends", BACKENDS, ids="+".join)
+@pytest.mark.parametrize("name", [*OPERATORS, *IN_FLOATS])
+def test_integers_that_are_all_constants_stand_for_the_same_numbers(name: str, backends: list[str], oracle: bool) -> None:
+    operator = (OPERATORS | IN_FLOATS)[name]
+    model, feeds, _ = model_of(operator._replace(stored=tuple(range(len(operator.shapes)))))
+    assert not feeds
+    with dovetail.load(parse(model), backends=backends, passes=False) as network:
+        wanted = network.run({})["y"].astype(np.int64)
+    with dovetail.load(parse(model), backends=backends, integer_layers=True, oracle=oracle) as network:
+        assert np.abs(network.run({})["y"].astype(np.int64) - wanted).max() <= 1

@@ -6,9 +6,9 @@ import pytest
 from dovetail import Network
 from dovetail.graph.descriptor import Constant
 from dovetail.graph.late_array import LateArray
-from dovetail.graph.tensor import DType
+from dovetail.graph.tensor import DType, Quantization
 from dovetail.ground.limits import Limits, budget, limited
-from dovetail.layers import Shape, StridedSlice
+from dovetail.layers import Concat, ElementwiseBinary, Fill, Reduce, Shape, Stack, StridedSlice
 from dovetail.optimizer.folding import FOLDED_BYTES, FoldingBudget
 from dovetail.optimizer.passes import InferAndFold
 
@@ -128,6 +128,31 @@ def test_the_shape_of_a_scalar_is_empty_and_known():
     InferAndFold().run(net)
     value = net.outputs[0].inputs[0].source.layer.descriptor.value
     assert (value.shape, value.dtype) == ((0,), np.int64)
+
+
+ONE, OTHER = Quantization.per_tensor(0.5, 3), Quantization.per_tensor(0.25, -7)
+QUANTIZED = {  # kind, what its operands and its result stand for, whether NumPy gives its integers
+    "add": (ElementwiseBinary(operation="add"), [ONE, ONE, ONE], False),
+    "maximum": (ElementwiseBinary(operation="maximum"), [ONE, OTHER, ONE], False),
+    "concat": (Concat(axis=1), [ONE, ONE, ONE], True),
+    "concat of others": (Concat(axis=1), [ONE, OTHER, ONE], False),
+    "concat to others": (Concat(axis=1), [ONE, ONE, OTHER], False),
+    "concat of plain ones": (Concat(axis=1), [None, None, None], True),
+    "stack of others": (Stack(axis=0), [ONE, OTHER, ONE], False),
+    "sum": (Reduce(function="sum", axes=(0,)), [ONE, ONE], False),
+    "fill": (Fill(value=3, dtype=DType.INT8, shape=(2, 3)), [ONE], True),
+    "slice": (StridedSlice(begin=(0, 1), end=(2, 3)), [ONE, ONE], True),
+    "slice to others": (StridedSlice(begin=(0, 1), end=(2, 3)), [ONE, OTHER], False),
+}
+
+
+@pytest.mark.parametrize("name", QUANTIZED)
+def test_integers_that_stand_for_real_numbers_are_not_folded_as_if_they_did_not(name):
+    descriptor, (*operands, result), is_folded = QUANTIZED[name]
+    net, random = Network(), np.random.default_rng(0)
+    read = [net.constant(random.integers(-99, 99, (2, 3)).astype(np.int8), quantization=one) for one in operands]
+    net.output(net.add(descriptor, *read, quantization=result).output, "y")
+    assert InferAndFold().run(net) == is_folded
 
 
 @pytest.mark.parametrize("late", [False, True])

@@ -14,7 +14,7 @@ from ...graph.layer import Layer
 from ...graph.tensor import DType, TensorInfo
 from ...ground.errors import DovetailError, ErrorCode, GraphError
 from ...ground.limits import budget
-from ...layers import Cast, Permute, Reshape
+from ...layers import Cast, Dequantize, Permute, Reshape
 from ..folding import FoldingBudget
 from ..rewriting import constants_read, drop_constants, drop_unread_constants, inputs_behind, value_required
 from .base import Pass
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from ..constant_layers import ConstantLayers
 
 _UNFOLDED = (Input, Constant)
+_MOST_BITS = 16
+"""Of integers that are computed with as what they stand for; wider ones are sizes and positions."""
 
 
 class InferAndFold(Pass):
@@ -121,7 +123,7 @@ class InferAndFold(Pass):
         unknown = any(slot.info is None for slot in layer.outputs)
         folds = type(descriptor).evaluate is not Descriptor.evaluate and not isinstance(descriptor, _UNFOLDED)
         is_kept = self.keep_dequantize and descriptor.kind == "dovetail.Dequantize"
-        folds = folds and not is_kept
+        folds = folds and not is_kept and _is_of_plain_numbers(layer)
         values = layer.constants_to_evaluate() if folds else []
         if folds and not unknown and not self.folding.allows(layer, values):
             folds = False
@@ -141,6 +143,24 @@ class InferAndFold(Pass):
             return None
         self.folding.count(f"folding layer {layer.name!r} ({layer.kind})", arrays, values)
         return _checked(layer, arrays)
+
+
+def _is_of_plain_numbers(layer: Layer) -> bool:
+    """Tell whether a kind's own evaluation computes what the layer does.
+
+    It takes integers for what they are. Where slots say what these stand for, that is right for a
+    kind that only picks elements, and only if they stand for the same everywhere.
+    """
+    read = [info for info in layer.input_infos if info is not None and _may_stand_for_others(info)]
+    made = [slot.info for slot in layer.outputs if slot.info is not None and _may_stand_for_others(slot.info)]
+    meanings = {info.quantization for info in (*read, *made)}
+    if not read or meanings == {None} or isinstance(layer.descriptor, Dequantize):
+        return True
+    return len(meanings) == 1 and layer.descriptor.selects_elements()
+
+
+def _may_stand_for_others(info: TensorInfo) -> bool:
+    return info.dtype.is_integer and info.dtype.bits <= _MOST_BITS
 
 
 def _checked(layer: Layer, arrays: list[Array]) -> list[Array]:
