@@ -16,6 +16,7 @@ import threading
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -303,6 +304,28 @@ def module_of_server(name):
 hosting, payloads = map(module_of_server, ("hosting", "payloads"))
 
 
+@pytest.mark.parametrize("numbers", ["[9223372036854775808.0]", "[9223372036854775808, -1]", "[1e19]", "[-1e19]"])
+def test_integers_in_json_do_not_wrap(payloads, numbers):
+    spec = SimpleNamespace(name="x", dtype=dovetail.DType.INT64)
+    with pytest.raises(payloads.Problem, match="not all of its numbers"):
+        payloads.from_json(f'{{"inputs": {{"x": {numbers}}}}}'.encode(), [spec])
+
+
+def test_the_outermost_integers_are_taken_from_json(payloads):
+    spec = SimpleNamespace(name="x", dtype=dovetail.DType.INT64)
+    (x,) = payloads.from_json(b'{"inputs": {"x": [-9223372036854775808, 9223372036854775807]}}', [spec]).values()
+    assert x.tolist() == [-(2**63), 2**63 - 1]
+
+
+def test_no_picture_is_handed_to_another_program(payloads, monkeypatch):
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: pytest.fail("Ghostscript is asked"))
+    spec = SimpleNamespace(name="x", dtype=dovetail.DType.FLOAT32, shape=(1, 1, 8, 8))
+    file = io.BytesIO()
+    Image.new("L", (8, 8)).save(file, "EPS")
+    with pytest.raises(payloads.Problem, match="cannot identify"):
+        payloads.picture(file.getvalue(), SimpleNamespace(inputs=[spec]), None, None)
+
+
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", "<f2", "<f8", "|u1", "|i1", "<i2", ">i8", "<u4", "|b1", "<c8"])
 def test_arrays_are_encoded_as_numpy_does_it(payloads, dtype):
     arrays = [
@@ -431,6 +454,19 @@ def test_a_body_that_does_not_come_is_not_waited_for(root, digits, pause):
         assert status.startswith(b"HTTP/1.1 408")
         assert json.loads(error)["error"]["code"] == "TOO_SLOW"
         assert "dovetail_requests_in_flight 0\n" in httpx.get(f"{address}/metrics").text
+
+
+def test_a_client_that_leaves_is_no_failure_of_the_server(root, digits):
+    head = f"POST /models/digits/run HTTP/1.1\r\nHost: x\r\nContent-Type: {NPY}\r\nContent-Length: 1000\r\n\r\n"
+    with serving(root, "--model", f"digits={digits}") as address:  # which says nothing of it in its log
+        place = httpx.URL(address)
+        with socket.create_connection((place.host, place.port), timeout=20) as leaving:
+            leaving.sendall(head.encode() + b"\x93NUMPY")
+        deadline, counted = time.monotonic() + 20, ""
+        while "requests_total{" not in counted:
+            counted = httpx.get(f"{address}/metrics").text
+            assert time.monotonic() < deadline
+        assert 'requests_total{model="digits",status="400"} 1\n' in counted
 
 
 def received(connection):

@@ -16,10 +16,13 @@ from fastapi import Request
 from fastapi.responses import Response
 from numpy.lib import format as npy
 from problems import Problem
+from starlette.requests import ClientDisconnect
 
 NPY, NPZ, JSON = "application/x-npy", "application/x-npz", "application/json"
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _MOST_PIXELS = 50_000_000
+_PICTURES = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+"""Formats of pictures; Pillow reads others by programs that it starts, such as Ghostscript."""
 _LARGEST_HEADER = 10_000  # of a .npy file; what NumPy writes of a number's type has some hundred bytes
 
 Arrays = dict[str, np.ndarray]
@@ -30,7 +33,7 @@ async def body_of(request: Request, largest: int, seconds: float) -> bytes:
 
     Raises:
         Problem: It has more than so many bytes; what it states is believed only if it is too much.
-            Or it was not there after so many seconds, however it came.
+            Or it was not there after so many seconds, however it came, or the client left.
     """
     stated = request.headers.get("content-length", "")
     if stated.isdecimal() and int(stated) > largest:
@@ -46,6 +49,8 @@ async def body_of(request: Request, largest: int, seconds: float) -> bytes:
     except TimeoutError:
         problem = f"after {seconds:g} s the body was not complete: {total} bytes had come"
         raise Problem(408, "TOO_SLOW", problem, "send it sooner, or have --body-seconds raised") from None
+    except ClientDisconnect:  # nobody reads the answer; it is counted, and is no failure of the server
+        raise Problem(400, "BODY_INCOMPLETE", f"the connection ended after {total} bytes of the body") from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -88,7 +93,8 @@ def _exact(value: Any, dtype: Any) -> np.ndarray:
         return array
     if np.dtype(dtype).kind in "iu" and array.size and array.dtype.kind != "b":
         limits = np.iinfo(dtype)
-        if not (array == np.rint(array)).all() or array.min() < limits.min or array.max() > limits.max:
+        beyond = limits.max + 1  # a power of two, which floats hold: the largest integer may be rounded up to it
+        if not (array == np.rint(array)).all() or array.min() < limits.min or array.max() >= beyond:
             raise ValueError(f"not all of its numbers are of the type {np.dtype(dtype)}")
     return array.astype(dtype)
 
@@ -143,14 +149,14 @@ def picture(body: bytes, net: Any, mean: Sequence[float] | None, scale: Sequence
     spec = _only(net.inputs, "a picture")
     layout, channels, height, width = _place(spec)
     try:
-        with Image.open(io.BytesIO(body)) as file:
+        with Image.open(io.BytesIO(body), formats=_PICTURES) as file:
             if file.width * file.height > _MOST_PIXELS:
                 raise Problem(413, "TOO_LARGE", f"the picture has {file.width} x {file.height} pixels", "send a smaller one")
             if file.mode[0] in "IF":  # Pillow would take all that is above 255 for 255
                 raise ValueError(f"its pixels have more than 8 bits (mode {file.mode})")
             image = ImageOps.exif_transpose(file).convert(_MODES[channels])
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise _unreadable("a picture", error, "send a PNG, JPEG or another format that Pillow reads") from None
+        raise _unreadable("a picture", error, f"send {', '.join(_PICTURES)}") from None
     image = image.resize((width or image.width, height or image.height), Image.Resampling.BILINEAR)
     pixels = np.asarray(image, np.float32).reshape(image.height, image.width, channels)
     usual = [1 / 255] if spec.dtype.is_float else [1.0]
