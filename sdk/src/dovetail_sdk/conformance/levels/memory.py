@@ -264,7 +264,8 @@ def loading_leaks_nothing(subject: Subject) -> None:
     shared = subject.runtime(threads=2)
     for number in range(20):
         once(number)
-    counted, growths = usage(), []
+    counted = usage()
+    growths: list[int] = []
     for _ in range(_ROUNDS):
         resident = []
         for number in range(_LOADS):
