@@ -18,7 +18,8 @@ from dovetail_sdk.conformance.references import samples, standards
 from dovetail_sdk.conformance.references.quantized import BATCHED_PRODUCTS, FULLY_CONNECTED, TIES, quantized_sums, ties
 from dovetail_sdk.conformance.results import Status
 from dovetail_sdk.conformance.runner import run_check
-from dovetail_sdk.conformance.subject import Settings, Target
+from dovetail_sdk.conformance.subject import Settings
+from dovetail_sdk.conformance.target import Target
 from dovetail_sdk.conformance.variants import variants
 
 LITERT = Path(__file__).parents[1] / "reference_backend" / "tests" / "data" / "litert.npz"

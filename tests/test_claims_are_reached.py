@@ -11,7 +11,8 @@ from dovetail import BackendId, Device, IBackend
 from dovetail_sdk.conformance.catalogue import standard_operators
 from dovetail_sdk.conformance.levels.operators import ask_all
 from dovetail_sdk.conformance.reached import unreached
-from dovetail_sdk.conformance.subject import Subject, Target
+from dovetail_sdk.conformance.subject import Subject
+from dovetail_sdk.conformance.target import Target
 
 ROOT = Path(__file__).parents[1]
 MANIFESTS = {

@@ -14,8 +14,8 @@ from dovetail_reference import ReferenceBackend
 from dovetail_sdk.conformance.checks import checks_up_to
 from dovetail_sdk.conformance.results import Report, Status, Verdict
 from dovetail_sdk.conformance.runner import run_checks
-from dovetail_sdk.conformance.subject import open_target
 from dovetail_sdk.conformance.supervisor import Orders, Supervisor
+from dovetail_sdk.conformance.target import open_target
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -14,7 +14,7 @@ from dovetail_sdk.conformance.checks import all_checks
 from dovetail_sdk.conformance.levels import snapshots
 from dovetail_sdk.conformance.results import Status
 from dovetail_sdk.conformance.runner import run_check
-from dovetail_sdk.conformance.subject import open_target
+from dovetail_sdk.conformance.target import open_target
 
 CHECK = next(check for check in all_checks() if check.id == "snapshots.restored_is_right")
 

@@ -27,7 +27,8 @@ from dovetail.runtime.plan_builder import PlanBuilder
 from dovetail_sdk.conformance.checks import all_checks
 from dovetail_sdk.conformance.results import Status
 from dovetail_sdk.conformance.runner import run_check
-from dovetail_sdk.conformance.subject import Settings, Target
+from dovetail_sdk.conformance.subject import Settings
+from dovetail_sdk.conformance.target import Target
 from dovetail_sdk.tuning import tune
 
 SLOW = {"delay_us": 20_000}

@@ -26,8 +26,9 @@ from dovetail_sdk.conformance.judging import Rule
 from dovetail_sdk.conformance.reports import write_report
 from dovetail_sdk.conformance.results import CheckResult, Report, Status, Verdict
 from dovetail_sdk.conformance.runner import run_check, run_checks
-from dovetail_sdk.conformance.subject import Settings, open_target
+from dovetail_sdk.conformance.subject import Settings
 from dovetail_sdk.conformance.suite import warn_of_unseen
+from dovetail_sdk.conformance.target import open_target
 
 FOLDER = Path(__file__).parent
 ADDING = "operators.computes[dovetail.ElementwiseBinary]"

@@ -19,8 +19,9 @@ from dovetail import DovetailError
 from dovetail_sdk.conformance.checks import Check, all_checks, checks_up_to
 from dovetail_sdk.conformance.results import CheckResult, Status, Verdict
 from dovetail_sdk.conformance.runner import run_check, run_checks
-from dovetail_sdk.conformance.subject import Settings, Subject, open_target
+from dovetail_sdk.conformance.subject import Settings, Subject
 from dovetail_sdk.conformance.supervisor import Orders, Supervisor
+from dovetail_sdk.conformance.target import open_target
 
 FOLDER = Path(__file__).parent
 BELOW = ("identity.*", "contract.*", "lifecycle.*")

@@ -17,7 +17,8 @@ from dovetail_sdk.conformance.evaluation import Estimate, complaint, evaluate
 from dovetail_sdk.conformance.random_graphs import Style, draw, known_styles
 from dovetail_sdk.conformance.results import CheckResult, Status
 from dovetail_sdk.conformance.runner import run_check
-from dovetail_sdk.conformance.subject import Settings, Target
+from dovetail_sdk.conformance.subject import Settings
+from dovetail_sdk.conformance.target import Target
 
 _spec = importlib.util.spec_from_file_location("broken_backends_stress", Path(__file__).with_name("broken_backends_stress.py"))
 assert _spec is not None

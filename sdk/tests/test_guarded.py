@@ -18,7 +18,8 @@ from dovetail_sdk.conformance.guarded.cases import Cases
 from dovetail_sdk.conformance.guarded.search import Searched, Wanted, case_ids, search
 from dovetail_sdk.conformance.results import CheckResult, Status
 from dovetail_sdk.conformance.runner import run_check
-from dovetail_sdk.conformance.subject import Settings, Subject, open_target
+from dovetail_sdk.conformance.subject import Settings, Subject
+from dovetail_sdk.conformance.target import open_target
 
 FOLDER = Path(__file__).parent
 

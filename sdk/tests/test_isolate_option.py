@@ -9,8 +9,9 @@ import pytest
 
 from dovetail import Network
 from dovetail_sdk.conformance.checks import checks_up_to
-from dovetail_sdk.conformance.subject import Settings, Subject, open_target
+from dovetail_sdk.conformance.subject import Settings, Subject
 from dovetail_sdk.conformance.supervisor import Orders, Supervisor
+from dovetail_sdk.conformance.target import open_target
 
 
 def isolated_processes():

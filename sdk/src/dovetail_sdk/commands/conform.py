@@ -170,7 +170,7 @@ def _check_there(target: str) -> None:
     """
     from dovetail.discovery.registry import default_registry
 
-    from ..conformance.subject import parted
+    from ..conformance.target import parted
 
     id, _ = parted(target)
     registry = default_registry()

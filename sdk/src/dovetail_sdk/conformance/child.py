@@ -18,7 +18,8 @@ from .checks import Check, all_checks
 from .endings import Event
 from .processes import teller
 from .runner import perform
-from .subject import Settings, open_target
+from .subject import Settings
+from .target import open_target
 
 
 def main(orders: dict[str, Any]) -> None:

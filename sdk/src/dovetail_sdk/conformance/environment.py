@@ -13,7 +13,7 @@ from typing import Any
 from dovetail.contract.abi_version import ABI_VERSION
 from dovetail.discovery.registry import default_registry
 
-from .subject import parted
+from .target import parted
 
 _LARGEST = 512 << 20  # bytes: a file beyond this is named, not read
 _SUFFIXES = (".py", ".so", ".json", ".pyd", ".dylib", ".dll", ".bin")

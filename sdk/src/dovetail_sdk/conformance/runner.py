@@ -12,7 +12,8 @@ from fnmatch import fnmatchcase
 from .checks import Check
 from .endings import BudgetExhausted, ConformanceFailure, Event, NotApplicable
 from .results import CheckResult, Report, Status, end_event
-from .subject import Settings, Subject, Target
+from .subject import Settings, Subject
+from .target import Target
 
 Listener = Callable[[Check, Event], None]
 """Told of every event of every check, as it happens."""

@@ -15,7 +15,8 @@ from dovetail import LoadedNetwork
 from .cases import Array, Operator
 from .catalogue import all_operators
 from .endings import ConformanceFailure, NotApplicable
-from .subject import RUN_SECONDS, Subject, Target
+from .subject import RUN_SECONDS, Subject
+from .target import Target
 from .trials import Batch, Trial, prepare
 from .variants import variants
 

@@ -19,7 +19,8 @@ from typing import Any
 from dovetail import DovetailError, ErrorCode, LoadedNetwork, Runtime
 
 from .samples import accepted, arrays_of, run_and_judge
-from .subject import RUN_SECONDS, Settings, Subject, open_target
+from .subject import RUN_SECONDS, Settings, Subject
+from .target import open_target
 from .trials import Batch
 
 _KEPT: list[object] = []

@@ -34,7 +34,8 @@ from .environment import environment
 from .reports import write_report
 from .results import CheckResult, Report, Status
 from .runner import run_check
-from .subject import Settings, Target, open_target
+from .subject import Settings
+from .target import Target, open_target
 
 _MAY_BE_SET = frozenset(
     {

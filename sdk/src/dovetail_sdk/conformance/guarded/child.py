@@ -16,7 +16,8 @@ from dovetail import DovetailError
 from ..child import operators_of
 from ..endings import ConformanceFailure, NotApplicable
 from ..processes import teller
-from ..subject import Settings, Subject, open_target
+from ..subject import Settings, Subject
+from ..target import open_target
 from .cases import Cases
 
 
