@@ -13,8 +13,9 @@ import pytest
 
 from dovetail import DType, Network, TensorInfo
 from dovetail_sdk.conformance.checks import Check, Level, all_checks
+from dovetail_sdk.conformance.drawing import Style
 from dovetail_sdk.conformance.evaluation import Estimate, complaint, evaluate
-from dovetail_sdk.conformance.random_graphs import Style, draw, known_styles
+from dovetail_sdk.conformance.random_graphs import draw, known_styles
 from dovetail_sdk.conformance.results import CheckResult, Status
 from dovetail_sdk.conformance.runner import run_check
 from dovetail_sdk.conformance.subject import Settings

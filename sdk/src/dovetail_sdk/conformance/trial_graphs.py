@@ -10,9 +10,10 @@ import numpy as np
 from dovetail import Layer, LoadedNetwork
 
 from .cases import Array
+from .drawing import Accepts, RandomGraph, Style
 from .endings import ConformanceFailure, NotApplicable
 from .evaluation import complaint, evaluate
-from .random_graphs import Accepts, RandomGraph, Style, draw, known_styles, single_layer
+from .random_graphs import draw, known_styles, single_layer
 from .subject import RUN_SECONDS, Subject
 
 _STYLES: dict[int, tuple[object, list[tuple[Style, tuple[str, ...]]]]] = {}

@@ -10,9 +10,10 @@ from dovetail import HOST, Device, LoadedNetwork, PlacementError
 from dovetail.optimizer.assignment import is_workload
 
 from ..checks import check
+from ..drawing import RandomGraph, Style
 from ..endings import ConformanceFailure, NotApplicable
 from ..numpy_backend import NAME, NumpyBackend
-from ..random_graphs import DTYPES, RandomGraph, Style
+from ..random_graphs import DTYPES
 from ..subject import Subject
 from ..trial_graphs import Judge, accepts, describe, draw_for, random_graphs, run, styles_of
 

@@ -15,9 +15,9 @@ from dovetail.graph.graph import Graph
 
 from ..cases import Array
 from ..checks import check
+from ..drawing import RandomGraph
 from ..endings import ConformanceFailure, NotApplicable
 from ..failing_memory import failing_allocations
-from ..random_graphs import RandomGraph
 from ..subject import Subject
 from ..trial_graphs import Judge, describe, one_graph, random_graphs, run, same_bits, single_layers
 from ..usage import resident_bytes, usage

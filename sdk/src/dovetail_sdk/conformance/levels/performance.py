@@ -10,8 +10,9 @@ from dovetail import BackendError, IBackend, LoadedNetwork
 from dovetail.discovery.registry import default_registry
 
 from ..checks import check
+from ..drawing import RandomGraph
 from ..endings import NotApplicable
-from ..random_graphs import RandomGraph, large_chain
+from ..random_graphs import large_chain
 from ..subject import Subject
 from ..trial_graphs import accepts, random_graphs, run, single_layers, styles_of
 

@@ -14,8 +14,9 @@ from dovetail import DovetailError, ErrorCode, LoadedNetwork, RunError, RunTimeo
 
 from ..cases import Array
 from ..checks import check
+from ..drawing import RandomGraph
 from ..endings import ConformanceFailure, NotApplicable
-from ..random_graphs import RandomGraph, large_chain
+from ..random_graphs import large_chain
 from ..subject import RUN_SECONDS, Subject
 from ..trial_graphs import (
     Judge,
