@@ -14,6 +14,7 @@ from dovetail import get_include
 sys.path.insert(0, str(Path(__file__).parent))  # pytest's importlib mode leaves it out
 
 from fakes.fixtures import make_site, site  # noqa: F401  # fixtures
+from fakes.isolated_cases import children  # noqa: F401  # fixtures
 
 Build = Callable[..., Path]
 
