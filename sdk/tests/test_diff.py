@@ -12,12 +12,7 @@ import pytest
 from click.testing import Result
 from onnx import numpy_helper
 
-from dovetail import DType, LoadedNetwork, Network, Quantization
-from dovetail import load as load_network
-from dovetail.optimizer import TensorSpec
-from dovetail_sdk.comparison import Comparison, Side
-from dovetail_sdk.differences import ONE_QUANTIZED, QUANTIZED, Difference, default_tolerance, real_values
-from dovetail_sdk.pairs import Feeding, groups, names_with_sizes, options_for, paired
+from dovetail import LoadedNetwork
 
 Invoke = Callable[..., Result]
 Saved = Callable[..., Path]
@@ -217,24 +212,6 @@ def test_channels_are_moved_where_that_makes_inputs_fit(dovetail: Invoke, tmp_pa
         assert result.stderr.count("its channels are moved for B") == 1
 
 
-def test_a_network_that_remembers_is_one_stream() -> None:
-    def running_sum(factor: float) -> Network:
-        network = Network("running sum")
-        x, total = network.input("x", (2, 6)), network.state("total", (2, 6))
-        after = network.addition(network.multiplication(total, np.float32(factor), name="faded"), x, name="after")
-        network.write_state("total", after)
-        network.output(network.relu(after, name="act"), "y")
-        return network
-
-    assert compare(running_sum(1), running_sum(1), runs=3).is_within
-    comparison = compare(running_sum(1), running_sum(0.5), runs=1)
-    assert comparison.is_within  # the first run of a stream has nothing to fade
-    comparison = compare(running_sum(1), running_sum(0.5), runs=2)
-    assert not comparison.is_within
-    assert [row.names for row in comparison.outputs] == [("y", "y")]
-    assert comparison.parting == "faded"
-
-
 def test_a_second_model_or_backends_are_needed(dovetail: Invoke, saved: Saved) -> None:
     result = dovetail("diff", saved("a"), "-b", "CpuRef")
     assert result.exit_code == 2
@@ -325,175 +302,6 @@ def test_ctrl_c_ends_it(dovetail: Invoke, saved: Saved, monkeypatch: pytest.Monk
     result = dovetail("diff", saved("a"), saved("b"), "-b", "CpuRef")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "interrupted"
-
-
-# -- quantized networks ----------------------------------------------------------------------------
-
-STEP = Quantization((0.05,), (3,))
-
-
-def product(quantized: bool, *, is_wrong: bool = False) -> Network:
-    """x @ W in real numbers, or in integers of 0.05 each, with integers in and real numbers out."""
-    network = Network("product")
-    weights = np.linspace(-1, 1, 24, dtype=np.float32).reshape(6, 4) * (2 if is_wrong else 1)
-    if not quantized:
-        x = network.input("x", (2, 6))
-        network.output(network.relu(network.matmul(network.relu(x, name="positive"), weights, name="product"), name="act"), "y")
-        return network
-    x = network.input("x", (2, 6), DType.INT8, STEP)
-    positive = network.relu(x, name="positive")
-    real = network.dequantize(positive, STEP, name="real")
-    result = network.quantize(network.matmul(real, weights, name="inside"), STEP, name="product")
-    network.output(network.dequantize(network.relu(result, name="act"), STEP, name="out"), "y")
-    return network
-
-
-def compare(a: Network, b: Network, runs: int = 1) -> Comparison:
-    sides = [Side(Path(name), network, ["CpuRef"], {}) for name, network in (("a", a), ("b", b))]
-    with load_network(a, "CpuRef") as loaded_a, load_network(b, "CpuRef") as loaded_b:
-        feeding = Feeding.of((loaded_a.inputs, loaded_b.inputs), ({}, {}), all_random=True)
-        (spec,) = feeding.given
-        integers = np.arange(-60, 60, 10, dtype=np.int8).reshape(2, 6)
-        array = integers if spec.dtype is DType.INT8 else (integers * 0.05).astype(np.float32)
-        comparison = Comparison(*sides, loaded_a, loaded_b, [feeding.both({"x": array})] * runs, None, None)
-        comparison.compare_outputs(lambda: None)
-        for group in comparison.layer_groups():
-            comparison.compare_layers(group, lambda: None)
-    return comparison
-
-
-@pytest.mark.parametrize("is_swapped", [False, True])
-def test_a_float_network_against_its_quantized_one(is_swapped: bool) -> None:
-    """Integers are compared as what they stand for: they are half a step apart at most."""
-    sides = [product(False), product(True)]
-    comparison = compare(*(reversed(sides) if is_swapped else sides))
-    assert comparison.is_within
-    assert comparison.parting is None
-    rows = {row.names[0]: row for row in comparison.layers}
-    assert list(rows) == ["positive", "product", "act"]
-    assert {spec.dtype for spec in rows["product"].specs} == {DType.FLOAT32, DType.INT8}
-    for name in ("product", "act"):
-        found = rows[name].difference
-        assert found is not None
-        assert 0 < found.max_abs <= 0.05 / 2 + 1e-6
-        assert rows[name].tolerance == ONE_QUANTIZED
-    positive = rows["positive"].difference
-    assert positive is not None
-    assert positive.max_abs < 1e-6
-
-
-def test_a_quantized_network_with_a_wrong_layer_parts_there() -> None:
-    comparison = compare(product(False), product(True, is_wrong=True))
-    assert not comparison.is_within
-    assert comparison.parting == "product"
-    assert compare(product(True), product(True)).outputs[0].tolerance == QUANTIZED
-
-
-def test_random_inputs_are_made_for_the_quantized_network() -> None:
-    with load_network(product(False), "CpuRef") as a, load_network(product(True), "CpuRef") as b:
-        feeding = Feeding.of((a.inputs, b.inputs), ({}, {}), all_random=True)
-        assert feeding.is_swapped
-        integers = np.arange(12, dtype=np.int8).reshape(2, 6)
-        ours, theirs = feeding.both({"x": integers})
-        np.testing.assert_allclose(ours["x"], (integers - 3.0) * 0.05, rtol=1e-6)
-        assert theirs["x"] is integers
-        given = Feeding.of((a.inputs, b.inputs), ({}, {}), all_random=False)
-        assert not given.is_swapped
-        ours, theirs = given.both({"x": np.array([[0.05, -0.1, 0.074, 100, -100, 0]] * 2, np.float32)})
-        np.testing.assert_array_equal(theirs["x"][0], [4, 1, 4, 127, -128, 3])
-
-
-# -- numbers ---------------------------------------------------------------------------------------
-
-
-def spec(dtype: DType, quantization: Quantization | None = None) -> TensorSpec:
-    return TensorSpec("t", (2, 2), dtype, quantization)
-
-
-def test_numbers_of_a_difference() -> None:
-    found = Difference()
-    found.add(np.array([3.0, -4.0, 0.0, np.nan, np.inf]), np.array([3.0, -2.0, 1.0, np.nan, -np.inf]))
-    assert (found.elements, found.different, found.unlike) == (5, 3, 1)
-    assert (found.nan, found.infinite) == ([1, 1], [1, 1])
-    assert (found.max_abs, found.mean_abs, found.max_relative) == (2.0, 1.0, 0.5)
-    assert found.snr == pytest.approx(10 * math.log10(25 / 5))
-    assert found.cosine == pytest.approx(17 / math.sqrt(25 * 14))
-    assert found.is_beyond(100)
-    json.dumps(found.as_dict(), allow_nan=False)
-
-
-def test_nothing_zero_and_all_infinite_have_numbers_too() -> None:
-    empty, zeros, wrong = Difference(), Difference(), Difference()
-    empty.add(np.empty(0), np.empty(0))
-    zeros.add(np.zeros(3), np.zeros(3))
-    wrong.add(np.zeros(3), np.ones(3))
-    assert [one.cosine for one in (empty, zeros, wrong)] == [1, 1, 0]
-    assert [one.snr for one in (empty, zeros, wrong)] == [math.inf, math.inf, -math.inf]
-    assert [one.is_beyond(0.1) for one in (empty, zeros, wrong)] == [False, False, True]
-    for one in (empty, zeros, wrong):
-        json.dumps(one.as_dict(), allow_nan=False)
-
-
-@pytest.mark.parametrize("stored", [np.float16, np.float32])
-def test_weights_of_fewer_digits_differ_by_what_they_lost(stored: type) -> None:
-    def network(dtype: type) -> Network:
-        made = Network("net")
-        x, weights = made.input("x", (2, 6)), made.constant(np.full((6, 6), 1 / 3, dtype), "weights")
-        made.output(made.matmul(x, made.cast(weights, "float32")), "y")
-        return made
-
-    (row,) = compare(network(np.float32), network(stored)).outputs
-    assert row.tolerance == (5e-3 if stored is np.float16 else 1e-4)
-    assert not row.is_beyond
-    (same,) = compare(network(stored), network(stored)).outputs
-    assert same.tolerance == 1e-4  # of both: their weights are the same
-
-
-def test_what_tensors_stand_for() -> None:
-    per_axis = Quantization((0.5, 2.0), (1, 0), axis=1)
-    np.testing.assert_array_equal(real_values(np.array([[3, 3]], np.int8), spec(DType.INT8, per_axis)), [[1, 6]])
-    np.testing.assert_array_equal(real_values(np.array(5, np.int8), spec(DType.INT8, STEP)), 0.1)
-    np.testing.assert_array_equal(real_values(np.array([0x3F80], np.uint16), spec(DType.BFLOAT16)), [1.0])
-
-
-def test_tolerances_go_by_type() -> None:
-    plain, mixed, both = (False, False), (False, True), (True, True)
-    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT32), plain) == 1e-4
-    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT16), plain) == 5e-3
-    assert default_tolerance(spec(DType.FLOAT32), spec(DType.INT8, STEP), mixed) == ONE_QUANTIZED
-    assert default_tolerance(spec(DType.INT8, STEP), spec(DType.INT8, STEP), both) == QUANTIZED
-    assert default_tolerance(spec(DType.INT64), spec(DType.INT64), both) == 0
-    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT32), plain, ("float32", "float16")) == 5e-3
-    assert default_tolerance(spec(DType.FLOAT32), spec(DType.FLOAT32), plain, ("float16", "float16")) == 1e-4
-
-
-def test_one_step_of_a_quantized_tensor_is_allowed() -> None:
-    found = Difference(step=0.1)
-    found.add(np.array([0.1, 0.2]), np.array([0.2, 0.3]))
-    assert not found.is_beyond(QUANTIZED)
-    found.add(np.array([0.1]), np.array([0.35]))
-    assert found.is_beyond(QUANTIZED)
-
-
-def test_names_are_paired() -> None:
-    assert paired(["a", "b"], ["b", "a"], by_position=True).pairs == (("a", "a"), ("b", "b"))
-    assert paired(["a", "b"], ["c", "a"], by_position=True).pairs == (("a", "a"), ("b", "c"))
-    apart = paired(["a", "b"], ["c", "a"], by_position=False)
-    assert (apart.pairs, apart.only_a, apart.only_b) == ((("a", "a"),), ("b",), ("c",))
-
-
-def test_layers_are_shown_in_groups() -> None:
-    assert groups("abcde", {"a": 4, "b": 4, "c": 9, "d": 1}, 8) == [["a", "b"], ["c"], ["d", "e"]]
-
-
-def test_names_with_sizes_and_options() -> None:
-    network = Network("sizes")
-    network.output(network.input("x", ("N", 3)), "y")
-    assert names_with_sizes(network) == {"x", "N"}
-    options = {"CpuAcc": {"isa": "scalar"}, "Other": {}}
-    assert options_for(options, ["CpuRef"], [["CpuRef"], ["CpuAcc?", "CpuRef"]]) == {"Other": {}}
-    assert options_for(options, ["CpuAcc:0"], [["CpuAcc:0"]]) == options
-    assert options_for(None, ["CpuAcc"], []) is None
 
 
 def test_layers_whose_channels_are_elsewhere(dovetail: Invoke, tmp_path: Path) -> None:
