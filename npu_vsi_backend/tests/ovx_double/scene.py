@@ -49,6 +49,7 @@ __all__ = [
     "aligned",
     "binary",
     "calls",
+    "check_no_child_is_left",
     "driver",
     "error_of",
     "left",
@@ -165,3 +166,12 @@ def error_of(function, *arguments, **more):
     except VsiError as error:
         return error
     raise AssertionError("nothing was raised")
+
+
+def check_no_child_is_left():
+    """Fail where this process has a child that has not ended, or that nobody waited for."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return
+    raise AssertionError("a child process is left")
