@@ -10,28 +10,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..contract.backend_calls import notify
 from ..contract.interfaces import IBackendContext, ITensorHandle
 from ..graph.descriptor import Array
 from ..ground.close_names import NamedElsewhere
-from ..ground.errors import ErrorCode, LoadTimeoutError, RunError, RunTimeoutError
+from ..ground.errors import ErrorCode, RunError
 from ..ground.fixed_to_process import FixedToProcess
-from ..ground.limits import budget, limited
-from ..ground.logs import Log
 from ..optimizer.open_sizes import OpenSizes
 from . import run_errors
 from .backends_in_use import BackendKey, Factory, OpenBackend
-from .callers_arrays import binding_error, bound_outputs, check_names, checked_array, host_array, same_memory
-from .executor import Binding, NetworkRunner
+from .callers_arrays import binding_error, bound_outputs, check_names, host_array, same_memory
+from .executor import Binding
 from .other_outputs import OtherOutputs
 from .other_outputs import output_names as names_of
-from .plan_cache import PlanCache, Planned
-from .plan_maker import PlanMaker, symbol_sizes
-from .plans import Plan
+from .plan_cache import PlanCache
+from .plan_maker import PlanMaker
+from .planned_network import PlannedNetwork
 from .resources import Resources
-from .steps import PlannedMemory
 from .workload import inside_python_workload
 
 if TYPE_CHECKING:
@@ -39,18 +34,15 @@ if TYPE_CHECKING:
     from typing import Never
 
     from ..optimizer.optimized import OptimizedNetwork, TensorSpec
-    from ..optimizer.placement import Placement
     from .network_state import NetworkState
-    from .plan_snapshot import PlanSnapshots, Snapshot
+    from .plan_snapshot import PlanSnapshots
     from .profile import Profile
-
-_log = Log("dovetail")
 
 NO_FEEDS: Mapping[str, Any] = {}
 """What a network without inputs is run with, and what any is where arrays were given otherwise."""
 
 
-class LoadedNetwork(FixedToProcess, NetworkRunner):
+class LoadedNetwork(FixedToProcess, PlannedNetwork):
     """A network loaded into a runtime; made by `dovetail.load` or `Runtime.load`.
 
     Safe to run from many threads at once: each run has memory of its own. Use it as a context
@@ -80,27 +72,15 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         plan_cache_bytes: int,
         snapshots: PlanSnapshots | None = None,
     ) -> None:
-        self._name = name
+        maker = PlanMaker(name, inputs, optimize, resources, threads, snapshots)
+        super().__init__(name, inputs, optimize, tell_outputs, maker, metadata=metadata, plan_cache_bytes=plan_cache_bytes)
         self._resources = resources
         self._on_unload = on_unload
-        self._inputs = inputs
-        self._metadata = metadata
-        self._optimize = optimize
-        self._limits = budget().limits
-        self._threads = threads
-        self._tell_outputs = tell_outputs
-        self._outputs: tuple[TensorSpec, ...] | None = None
         self._output_names = frozenset(output_names)
         self._others: OtherOutputs[LoadedNetwork] = OtherOutputs(with_outputs)
-        self._maker = maker = PlanMaker(name, inputs, optimize, resources, threads, snapshots)
         self._state_lock = threading.RLock()  # a signal's handler may call this network where this thread holds it
-        self._planning_lock = threading.Lock()
-        self._planned: Planned | None = None  # what is told of the latest plan, also after it was dropped
-        self._plans = PlanCache(plan_cache_bytes)
-        self._value_inputs: frozenset[str] = frozenset()
         self._profiles: list[Profile] = []
         self._outer_profiles: tuple[Profile, ...] = ()  # of the network that this one is made of
-        self._copy_times: dict[str, float] = {}  # milliseconds, of the latest profile
         self._idle_event = threading.Event()
         self._released = False
         # A network that is dropped rather than unloaded tells the backends' contexts all the same,
@@ -110,115 +90,7 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         self._bindings: weakref.WeakSet[Binding] = weakref.WeakSet()
         _networks.add(self)
         if optimized is not None:
-            planned = self._maker.build(optimized, {}, consumes=consumable)
-            self._keep(_plan_key(symbol_sizes(inputs, optimized), {}), planned)
-            self._change_to(planned.plan)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Take the plan of a snapshot as the first one; called once, before the first run.
-
-        Raises:
-            DovetailError: A backend cannot be opened.
-            ValueError: A backend cannot use what it wrote.
-        """
-        symbols = snapshot.symbols
-        assert symbols is not None  # there is a plan
-        planned = self._maker.restored(snapshot, symbols)
-        self._keep(_plan_key(symbols, {}), planned)
-        self._change_to(planned.plan)
-
-    # -- describing --------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Name of the network."""
-        return self._name
-
-    @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        """Name, shape (a string is a symbolic size) and dtype of each input."""
-        return self._inputs
-
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        """Name, shape (a string is a size that depends on the inputs) and dtype of each output.
-
-        Raises:
-            RunError: They depend on the value of an input, and nothing was run yet.
-        """
-        if self._outputs is None:
-            self._outputs = self._tell_outputs()
-        return self._outputs if self._outputs is not None else self._latest.optimized.outputs
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """What the model file says of itself, as text by name; see `Network.metadata`."""
-        from ..graph.metadata import ReadOnlyMetadata
-
-        return ReadOnlyMetadata(self._metadata)
-
-    @property
-    def optimized(self) -> OptimizedNetwork:
-        """The optimized network behind the latest plan.
-
-        It is made again if backends released its weights while it was loaded.
-
-        Raises:
-            ModelError: It would be made of the model file, which is not there any more, or is
-                another.
-            RunError: Nothing was planned yet, since symbolic dimensions are open; run it once, or
-                give `shapes`.
-        """
-        latest = self._latest
-        if latest.consumed:
-            latest.optimized, latest.consumed = latest.optimized.replan(), False
-        return latest.optimized
-
-    @property
-    def _latest(self) -> Planned:
-        if self._planned is None or self._plan is not self._planned.plan:
-            self._planned = self._plans.of(self._plan) or self._planned  # kept when the network is unloaded
-        if self._planned is None:
-            raise RunError(
-                f"network {self._name!r} is not planned yet: its symbolic dimensions are open",
-                code=ErrorCode.SHAPE_UNKNOWN,
-                hint="run it once, or load it with shapes={...}",
-            )
-        return self._planned
-
-    @property
-    def placement(self) -> Placement:
-        """Which layer went where, and why; `print(net.placement.explain())`.
-
-        Copies between memories have the times of the latest profile.
-        """
-        placement = self._latest.optimized.placement
-        return placement.with_copy_times(self._copy_times) if self._copy_times else placement
-
-    @property
-    def memory(self) -> PlannedMemory:
-        """What the latest plan needs in memory."""
-        memory: PlannedMemory = self.plan.memory
-        return memory
-
-    @property
-    def plan(self) -> Plan:
-        """The latest plan: its steps, memory and pool of run contexts.
-
-        Raises:
-            RunError: The network was unloaded, or nothing was planned yet.
-        """
-        self._latest  # noqa: B018  # raises if nothing is planned
-        plan: Plan | None = self._plan
-        if plan is None:
-            raise run_errors.unloaded(self._name)
-        return plan
-
-    def dump_plan(self) -> dict[str, Any]:
-        """Describe the latest plan as data: steps, tensors, places of bytes; see `plan_dump`."""
-        from .plan_dump import dump_plan
-
-        return dump_plan(self.plan)
+            self._begin_with(optimized, consumes=consumable)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -424,82 +296,6 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
                 other._outer_profiles = shown
                 other._show_profiles()
 
-    # -- planning ----------------------------------------------------------------------------------
-
-    def _plan_for(self, feeds: dict[str, Any], timeout: float | None = None) -> tuple[Plan, dict[str, Array]]:
-        """Check feeds that do not fit the latest plan as they are; find or make a plan for them.
-
-        Raises:
-            InputError: A name, dtype or shape does not fit.
-            RunTimeoutError: Making the plan took longer than the run may take.
-        """
-        check_names(self._name, self._inputs, feeds)
-        arrays: dict[str, Array] = {}
-        symbols: dict[str, int] = {}
-        for spec in self._inputs:
-            arrays[spec.name] = checked_array(spec, feeds[spec.name], symbols)
-        plan = self._find_plan(arrays, symbols, timeout)
-        return plan, arrays
-
-    def _find_plan(self, arrays: Mapping[str, Array], symbols: Mapping[str, int], timeout: float | None) -> Plan:
-        planned = self._plans.get(self._key(arrays, symbols))
-        if planned is None:
-            if self._planner == threading.get_ident():
-                raise run_errors.reentrant(self._name)
-            planned = self._plan_alone(partial(self._plan_anew, arrays, symbols), timeout)
-        self._change_to(planned.plan)
-        return planned.plan
-
-    def _key(self, arrays: Mapping[str, Array], symbols: Mapping[str, int]) -> Any:
-        return _plan_key(symbols, {name: arrays[name] for name in self._value_inputs})
-
-    def _plan_anew(self, arrays: Mapping[str, Array], symbols: Mapping[str, int], timeout: float | None) -> Planned:
-        """Plan, unless another thread did meanwhile."""
-        while True:
-            values = {name: np.array(arrays[name]) for name in sorted(self._value_inputs)}
-            key = _plan_key(symbols, values)
-            planned = self._plans.get(key)
-            if planned is not None:
-                return planned
-            made = self._make_plan(symbols, values, timeout)
-            if isinstance(made, Planned):
-                self._keep(key, made)
-                return made
-            wanted = set(made.inputs) & set(arrays) - self._value_inputs
-            if not wanted:
-                raise made.error
-            self._value_inputs |= wanted
-            del made  # and with it the graph that could not be planned
-
-    def _keep(self, key: Any, planned: Planned) -> None:
-        self._plans.add(key, planned)
-        self._by_shapes = self._plans.by_shapes
-
-    def _make_plan(self, symbols: Mapping[str, int], values: Mapping[str, Array], timeout: float | None) -> Planned | OpenSizes:
-        with self._in_time(timeout):
-            kept = self._maker.kept(symbols, values)
-            if kept is not None:
-                return kept
-            optimized = self._optimize(symbols, values)
-            return optimized if isinstance(optimized, OpenSizes) else self._maker.build(optimized, values, consumes=True)
-
-    @contextlib.contextmanager
-    def _in_time(self, timeout: float | None) -> Iterator[None]:
-        """Hold what the block plans to this network's limits, and to the time that a run has."""
-        try:
-            with limited(self._limits, seconds=timeout):
-                yield
-        except LoadTimeoutError as error:
-            if timeout is None:
-                raise
-            raise self._late() from error
-
-    def _late(self) -> RunTimeoutError:
-        return RunTimeoutError(
-            f"network {self._name!r}: the deadline passed while a plan was made for these sizes",
-            hint="give more time, or run it once with these sizes beforehand",
-        )
-
     # -- the end -----------------------------------------------------------------------------------
 
     def unload(self) -> None:
@@ -552,10 +348,6 @@ class LoadedNetwork(FixedToProcess, NetworkRunner):
         from .network_text import text_of
 
         return text_of(self, self._told_of_plans)
-
-    @property
-    def _told_of_plans(self) -> str:
-        return "unloaded" if self._closed else f"{len(self._plans)} plan(s)"
 
 
 _NAMED_ELSEWHERE = frozenset(
@@ -618,8 +410,3 @@ def _let_go(
         notify(spare_arenas.pop().release)
     for context in contexts:
         notify(context.after_unload, name)
-
-
-def _plan_key(symbols: Mapping[str, int], values: Mapping[str, Array]) -> Any:
-    named = tuple(sorted((name, array.shape, array.tobytes()) for name, array in values.items()))
-    return tuple(sorted(symbols.items())), named
