@@ -31,6 +31,7 @@ PUBLIC = (
     "dovetail.contract.own_manifest",
     "dovetail.contract.subgraph",
     "dovetail.graph.descriptor",
+    "dovetail.graph.element_types",
     "dovetail.graph.expressions",
     "dovetail.graph.graph",
     "dovetail.graph.late_array",

@@ -21,7 +21,8 @@ from typing import Any, get_args
 
 from dovetail import layers
 from dovetail.graph.descriptor import Descriptor
-from dovetail.graph.tensor import DataLayout, DType, Quantization
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import DataLayout, Quantization
 from dovetail.native.attribute_types import AttributeType, annotated_type, choices, element_type, fields, list_of
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "layer_attributes.md"

@@ -16,7 +16,7 @@ import pytest
 
 from dovetail.contract.abi_version import ABI_VERSION
 from dovetail.contract.memory import HostMemory
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.ground.errors import BackendError, ErrorCode, InputError, OptionError, RunError, RunTimeoutError
 from dovetail.runtime.executor import Binding, NetworkRunner
 from dovetail.runtime.memory_plan import Storage

@@ -5,8 +5,9 @@ import pytest
 
 from dovetail import Network
 from dovetail.graph.descriptor import Constant
+from dovetail.graph.element_types import DType
 from dovetail.graph.late_array import LateArray
-from dovetail.graph.tensor import DType, Quantization
+from dovetail.graph.tensor import Quantization
 from dovetail.ground.limits import Limits, budget, limited
 from dovetail.layers import Concat, ElementwiseBinary, Fill, Reduce, Shape, Stack, StridedSlice
 from dovetail.optimizer.folding import FOLDED_BYTES, FoldingBudget

@@ -11,8 +11,8 @@ import pytest
 from fakes.errors import error_of
 
 from dovetail.graph.descriptor import Constant
+from dovetail.graph.element_types import DType
 from dovetail.graph.layer import Layer, OutputSlot
-from dovetail.graph.tensor import DType
 from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers import BinaryOperation, ElementwiseBinary, Permute, Reshape
 from dovetail.layers.network import Network

@@ -12,8 +12,9 @@ import pytest
 
 import dovetail.layers as kinds
 from dovetail.graph.descriptor import Constant, Descriptor, Infos, descriptor_class
+from dovetail.graph.element_types import DType
 from dovetail.graph.graph import Graph
-from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.graph.tensor import Quantization, TensorInfo
 from dovetail.ground.errors import GraphError
 from dovetail.layers.network import Network
 

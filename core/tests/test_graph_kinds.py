@@ -10,7 +10,8 @@ import pytest
 from fakes.errors import error_of
 
 from dovetail.graph.descriptor import Descriptor
-from dovetail.graph.tensor import DType, Quantization
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import Quantization
 from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers import Activation, ActivationFunction, Fill, Reshape
 from dovetail.layers.network import Network

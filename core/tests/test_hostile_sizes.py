@@ -22,7 +22,8 @@ import pytest
 
 from dovetail import layers as kinds
 from dovetail.graph.descriptor import Descriptor, descriptor_class
-from dovetail.graph.tensor import MAX_RANK, DataLayout, DType, OpaqueLayout, Quantization, TensorInfo
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import MAX_RANK, DataLayout, OpaqueLayout, Quantization, TensorInfo
 from dovetail.ground.errors import DovetailError, ErrorCode, GraphError
 from dovetail.ground.limits import ADDRESSABLE
 from dovetail.layers.network import Network

@@ -10,7 +10,8 @@ import pytest
 
 from dovetail import layers as kinds
 from dovetail.graph.descriptor import Array, Descriptor
-from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import Quantization, TensorInfo
 from dovetail.layers import BinaryOperation, ComparisonOperation, UnaryOperation
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4) - 7

@@ -24,7 +24,8 @@ from fakes.layer_inputs import (
 
 from dovetail import layers as kinds
 from dovetail.graph.descriptor import Descriptor
-from dovetail.graph.tensor import DType, Quantization
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import Quantization
 from dovetail.ground.errors import ErrorCode, GraphError
 
 REFUSALS: dict[str, tuple[Descriptor, list[Any], str]] = {

@@ -10,7 +10,8 @@ import pytest
 
 from dovetail import layers as kinds
 from dovetail.graph.descriptor import Descriptor
-from dovetail.graph.tensor import DType, TensorInfo
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import TensorInfo
 from dovetail.ground.errors import GraphError
 from dovetail.layers.network import Network
 

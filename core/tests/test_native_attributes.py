@@ -18,7 +18,8 @@ import pytest
 
 from dovetail import Device, layers
 from dovetail.graph.descriptor import Descriptor
-from dovetail.graph.tensor import DType, Quantization
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import Quantization
 from dovetail.ground.errors import BackendError, ErrorCode
 from dovetail.native import load_backend
 from dovetail.native.attribute_types import AttributeType, attribute_rows

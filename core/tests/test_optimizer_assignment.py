@@ -15,8 +15,9 @@ from fakes.placements import homes, small
 
 from dovetail.contract.interfaces import Support
 from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.element_types import DType
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DType, TensorInfo
+from dovetail.graph.tensor import TensorInfo
 from dovetail.ground.errors import ErrorCode, OptionError, PlacementError
 from dovetail.layers.network import Network
 from dovetail.optimizer import Answers, Assigned, CompileRequest, optimize

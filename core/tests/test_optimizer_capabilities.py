@@ -8,8 +8,8 @@ from fakes.backends import Choosing, only
 from fakes.placements import homes, small
 
 from dovetail.contract.interfaces import Support
+from dovetail.graph.element_types import DType
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DType
 from dovetail.ground.errors import DovetailError
 from dovetail.layers import ElementwiseBinary
 from dovetail.layers.network import Network

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from fakes.evaluator import NHWC, normal, run
 
-from dovetail.graph.tensor import DType, Quantization
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import Quantization
 from dovetail.layers import Activation, Dequantize, Quantize
 from dovetail.layers.network import Network
 from dovetail.optimizer.passes import InferAndFold, IntegerLayers

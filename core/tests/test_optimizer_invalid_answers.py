@@ -12,9 +12,10 @@ from fakes.backends import Choosing
 from fakes.replacements import Blob, Optimize, Rewriting, blob, diamond, whole
 
 from dovetail.contract.subgraph import OptimizationViews, SubgraphView
+from dovetail.graph.element_types import DType
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DType, OpaqueLayout, Quantization, TensorInfo
+from dovetail.graph.tensor import OpaqueLayout, Quantization, TensorInfo
 from dovetail.ground.errors import BackendError, ErrorCode, PlacementError
 from dovetail.layers.network import Network
 from dovetail.optimizer import optimize

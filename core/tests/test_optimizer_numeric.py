@@ -9,7 +9,8 @@ import pytest
 from fakes.evaluator import NHWC, normal, run
 
 from dovetail.graph.descriptor import Constant
-from dovetail.graph.tensor import DataLayout, DType, Quantization
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import DataLayout, Quantization
 from dovetail.layers import Pad
 from dovetail.layers.network import Network
 from dovetail.optimizer.passes import (

@@ -13,9 +13,10 @@ from fakes.backends import Choosing, all_but
 
 from dovetail.contract.interfaces import Capabilities, Support
 from dovetail.graph.descriptor import Constant, Input, Output
+from dovetail.graph.element_types import DType
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.graph.tensor import Quantization, TensorInfo
 from dovetail.ground.errors import ErrorCode, GraphError
 from dovetail.layers import Quantize
 from dovetail.layers.network import Network

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dovetail.graph.descriptor import Constant
+from dovetail.graph.element_types import DType
 from dovetail.graph.graph import Graph
-from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.graph.tensor import Quantization, TensorInfo
 from dovetail.ground.errors import ErrorCode, GraphError, OptionError
 from dovetail.layers import Permute, Reshape
 from dovetail.layers.network import Network

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from fakes.evaluator import NHWC, run
 
+from dovetail.graph.element_types import DType
 from dovetail.graph.layer import Layer, OutputSlot
-from dovetail.graph.tensor import DType, Quantization
+from dovetail.graph.tensor import Quantization
 from dovetail.layers import (
     ActivationFunction,
     Convolution2d,

@@ -10,7 +10,8 @@ import pytest
 
 from dovetail import layers
 from dovetail.graph.descriptor import evaluated
-from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import Quantization, TensorInfo
 from dovetail.ground import pieces
 from dovetail.ground.errors import LoadTimeoutError
 from dovetail.ground.limits import Limits, limited

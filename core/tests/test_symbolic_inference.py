@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from dovetail.graph.descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from dovetail.graph.element_types import DType
 from dovetail.graph.expressions import Expression
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import OutputSlot
 from dovetail.graph.symbolic_inference import SymbolicInference
-from dovetail.graph.tensor import DType, TensorInfo
+from dovetail.graph.tensor import TensorInfo
 from dovetail.ground.errors import DovetailError, ErrorCode, GraphError
 from dovetail.layers import Reshape
 from dovetail.layers.network import Network

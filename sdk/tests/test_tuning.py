@@ -23,9 +23,10 @@ from dovetail.contract.backend_id import BackendId
 from dovetail.contract.interfaces import Capabilities, IBackend, IWorkloadFactory, Support
 from dovetail.contract.subgraph import Choice, Choices, OptimizationViews, SubgraphView
 from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.element_types import DType
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DType, OpaqueLayout, TensorInfo
+from dovetail.graph.tensor import OpaqueLayout, TensorInfo
 from dovetail.ground.errors import BackendError, ErrorCode, OptionError, RunError
 from dovetail.layers.network import Network
 from dovetail.optimizer.tuned_choices import Findings

@@ -41,9 +41,9 @@ if TYPE_CHECKING:  # what type checkers and editors see; what runs is the table 
     from .discovery.registry import backends as backends
     from .graph.descriptor import Constant as Constant
     from .graph.descriptor import Descriptor as Descriptor
+    from .graph.element_types import DType as DType
     from .graph.layer import Layer as Layer
     from .graph.tensor import DataLayout as DataLayout
-    from .graph.tensor import DType as DType
     from .graph.tensor import OpaqueLayout as OpaqueLayout
     from .graph.tensor import Quantization as Quantization
     from .graph.tensor import TensorInfo as TensorInfo
@@ -101,8 +101,9 @@ _NAMES_BY_MODULE = {
     "contract.subgraph": ("Choices", "OptimizationViews", "SubgraphView"),
     "discovery.registry": ("backends",),
     "graph.descriptor": ("Constant", "Descriptor"),
+    "graph.element_types": ("DType",),
     "graph.layer": ("Layer",),
-    "graph.tensor": ("DType", "DataLayout", "OpaqueLayout", "Quantization", "TensorInfo"),
+    "graph.tensor": ("DataLayout", "OpaqueLayout", "Quantization", "TensorInfo"),
     "ground.errors": (
         "BackendError",
         "BackendUnavailableError",

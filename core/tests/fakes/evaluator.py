@@ -10,9 +10,10 @@ import numpy as np
 
 from dovetail import layers
 from dovetail.graph.descriptor import Array, Constant, Input, Output
+from dovetail.graph.element_types import DType
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DataLayout, DType, Quantization
+from dovetail.graph.tensor import DataLayout, Quantization
 
 NHWC = DataLayout.NHWC
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from dovetail import layers as kinds
 from dovetail.graph.descriptor import Descriptor
-from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import Quantization, TensorInfo
 
 F32, I8, I16, I32, I64, BOOL = DType.FLOAT32, DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.BOOL
 

@@ -31,8 +31,8 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
+from ..graph.element_types import DType
 from ..graph.layer import Layer
-from ..graph.tensor import DType
 from ..ground.close_names import close_names
 from ..ground.foreign_text import shown
 from ..ground.records import NamedTuple

@@ -33,8 +33,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from ..graph.element_types import DType
 from ..graph.layer import Layer
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.records import NamedTuple, Record
 from .backend_id import BackendId
 from .claims import Claims, read_claims

@@ -25,8 +25,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ..graph.descriptor import Constant, Descriptor
+from ..graph.element_types import DType
 from ..graph.layer import Layer, OutputSlot
-from ..graph.tensor import DataLayout, DType, Quantization, TensorInfo
+from ..graph.tensor import DataLayout, Quantization, TensorInfo
 from .device import Device
 
 IMAGE_AXES = ("batch", "channels", "height", "width")

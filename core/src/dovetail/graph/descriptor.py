@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.pieces import in_order
+from .element_types import DType
 from .late_array import LateArray
-from .tensor import DType, TensorInfo
+from .tensor import TensorInfo
 
 Array: TypeAlias = npt.NDArray[Any]
 Infos: TypeAlias = Sequence[TensorInfo | None]

@@ -13,6 +13,7 @@ from ..ground.errors import DovetailError, ErrorCode, GraphError
 from ..ground.limits import under_way, watched
 from ..ground.unique_names import UniqueNames
 from .descriptor import Constant, Descriptor, Input, Output
+from .element_types import DType
 from .held_arrays import bytes_read, held_array
 from .inference import infer_outputs
 from .kind_errors import raise_named
@@ -21,7 +22,7 @@ from .layer import InputSlot, Layer, OutputSlot
 from .layer_checks import check_arity, check_descriptor, check_output_count
 from .slot_operators import GraphReference
 from .state import State
-from .tensor import Dimension, DType, Quantization, TensorInfo
+from .tensor import Dimension, Quantization, TensorInfo
 from .topology import producers_first
 
 _DEFERRED = (ErrorCode.SHAPE_MISMATCH, ErrorCode.ATTRIBUTE_INVALID)

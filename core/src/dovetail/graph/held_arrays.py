@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..ground.errors import ErrorCode, GraphError
 from .descriptor import Array
-from .tensor import STORED, DType
+from .element_types import STORED, DType
 
 
 def held_array(value: npt.ArrayLike, name: str, dtype: DType | None, copy: bool | None) -> tuple[Array, DType | None]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy.typing as npt
 
 from ..ground.records import NamedTuple
-from .tensor import DType
+from .element_types import DType
 
 
 class LateArray(NamedTuple):

@@ -13,8 +13,9 @@ from operator import attrgetter
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.foreign_text import printable
 from .descriptor import Array, Constant, Descriptor
+from .element_types import DType
 from .slot_operators import GraphReference, SlotOperators
-from .tensor import Dimension, DType, Quantization, TensorInfo
+from .tensor import Dimension, Quantization, TensorInfo
 
 _FEW = 16
 """Readers of a slot among which one is found soonest by looking at all."""

@@ -24,11 +24,12 @@ from ..ground.host_exceptions import is_of_host
 from ..ground.limits import budget
 from ..ground.records import NamedTuple
 from .descriptor import Constant, Descriptor, Input, Values, evaluated
+from .element_types import DType
 from .expressions import Expression, symbol, unknown_integer, unknown_size
 from .graph import Graph
 from .layer import Layer, OutputSlot
 from .size_rules import are_symbolic, equal
-from .tensor import DType, TensorInfo
+from .tensor import TensorInfo
 from .topology import cycle_error
 
 _Array: TypeAlias = npt.NDArray[Any]

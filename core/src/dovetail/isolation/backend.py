@@ -22,8 +22,9 @@ from ..contract.interfaces import Capabilities, HostResources, IBackend, IBacken
 from ..contract.private_layer import PrivateLayer
 from ..contract.subgraph import OptimizationViews, SubgraphView
 from ..contract.support import Support
+from ..graph.element_types import DType
 from ..graph.layer import Layer
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from ..ground.foreign_text import described, one_line
 from ..ground.records import Record

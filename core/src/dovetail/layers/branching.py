@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.element_types import DType
 from ..graph.expressions import unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, differ, equal
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.errors import ErrorCode, GraphError
 from .arguments import Operand
 from .shape_rules import present, require_dtype, require_same_dtype, shape_error

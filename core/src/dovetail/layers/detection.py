@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import below, differ
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from .arguments import Operand, integer, number, sequence
 from .shape_rules import attribute_error, present, require_dtype, require_positive, require_rank, shape_error
 

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.element_types import DType
 from ..graph.expressions import UndecidedError
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import below, larger, smaller
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.pieces import holds, mapped
 from .activation import FusedActivation
 from .arguments import Operand, choice

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..graph.element_types import DType
 from ..graph.expressions import unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
@@ -21,7 +22,7 @@ from ..graph.size_rules import (
     shapes_differ,
     some_below,
 )
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.pieces import PIECE, Region, assembled, copied
 from .arguments import Operand, as_tuple, integer
 from .shape_rules import (

@@ -10,11 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.element_types import DType
 from ..graph.expressions import unknown_integer
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, below, differ, larger, shapes_differ, smaller, some_below
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.pieces import PIECE, copied, put
 from .arguments import Operand, as_tuple, choice, integer, sequence
 from .shape_rules import (

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import differ
-from ..graph.tensor import DType, Quantization, TensorInfo
+from ..graph.tensor import Quantization, TensorInfo
 from .activation import FusedActivation
 from .arguments import Operand
 from .shape_rules import (

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy.typing as npt
 
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.held_arrays import held_array
 from ..graph.layer import OutputSlot
 from ..graph.meaning import Meaning
 from ..graph.state import State
-from ..graph.tensor import Dimension, DType, Quantization
+from ..graph.tensor import Dimension, Quantization
 from ..ground.errors import ErrorCode, GraphError
 from .arguments import Operand
 

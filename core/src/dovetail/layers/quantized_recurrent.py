@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ..graph.descriptor import Descriptor, Infos, descriptor_class
+from ..graph.element_types import DType
 from ..graph.size_rules import below, differ
-from ..graph.tensor import DType, Quantization, TensorInfo
+from ..graph.tensor import Quantization, TensorInfo
 from .shape_rules import attribute_error, optional, present, require_dtype, require_rank, require_shape, shape_error
 
 _GATES = ("input", "forget", "cell", "output")

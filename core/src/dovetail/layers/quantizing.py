@@ -8,9 +8,10 @@ from enum import StrEnum
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Values, descriptor_class
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
-from ..graph.tensor import DType, Quantization, TensorInfo
+from ..graph.tensor import Quantization, TensorInfo
 from ..ground.pieces import mapped
 from .arguments import Operand
 from .shape_rules import attribute_error, normalize_axis, present, require_dtype

@@ -10,10 +10,11 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Descriptor, Infos, Values, descriptor_class
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import differ
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from .arguments import Operand
 from .shape_rules import (
     INDEX_DTYPES,

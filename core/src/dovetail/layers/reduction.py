@@ -10,11 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.element_types import DType
 from ..graph.expressions import unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, below, equal
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.pieces import reduced
 from .arguments import Operand, as_tuple, choice, integer
 from .shape_rules import attribute_error, integers, normalize_axes, normalize_axis, present, require_number, shape_error

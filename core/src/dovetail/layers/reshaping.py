@@ -10,11 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from ..graph.descriptor import Array, Descriptor, Infos, Selection, Values, descriptor_class
+from ..graph.element_types import DType
 from ..graph.expressions import Expression, unknown_size
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.size_rules import are_symbolic, as_size, differ, equal, some_below
-from ..graph.tensor import MAX_RANK, DataLayout, DType, TensorInfo
+from ..graph.tensor import MAX_RANK, DataLayout, TensorInfo
 from ..ground.limits import ADDRESSABLE
 from ..ground.pieces import PIECE, Region, assembled, copied
 from .arguments import Operand, as_tuple, choice, integer

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..graph.descriptor import Infos, Values
+from ..graph.element_types import DType
 from ..graph.expressions import Expression
 from ..graph.size_rules import as_size, below, broadcast_size, differ, shapes_differ
-from ..graph.tensor import MAX_RANK, Dimension, DType, TensorInfo, shown
+from ..graph.tensor import MAX_RANK, Dimension, TensorInfo, shown
 from ..ground.errors import ErrorCode, GraphError
 
 

@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
 from ..graph.symbolic_inference import SymbolicInference
-from ..graph.tensor import DType, Quantization
+from ..graph.tensor import Quantization
 from ..ground.errors import ErrorCode, GraphError, shown_argument
 from .elementwise import BinaryOperation, UnaryOperation, bfloat16_bits
 

@@ -18,7 +18,8 @@ import numpy as np
 
 from ..contract.artefacts import OPTION
 from ..graph.descriptor import Descriptor
-from ..graph.tensor import DType, Quantization
+from ..graph.element_types import DType
+from ..graph.tensor import Quantization
 from ..ground.errors import BackendError, ErrorCode, OptionError
 from ..ground.foreign_text import shown
 

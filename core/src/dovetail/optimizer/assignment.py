@@ -9,10 +9,10 @@ import numpy as np
 from ..contract.backend_calls import backend_call, checked
 from ..contract.interfaces import Capabilities, IBackend, Support
 from ..graph.descriptor import Constant, Input, Output
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import Layer
 from ..graph.layer_state import LayerState
-from ..graph.tensor import DType
 from ..ground.errors import ErrorCode, OptionError, PlacementError
 from ..ground.foreign_text import described, one_line, shown
 from ..ground.host_exceptions import is_of_host

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..contract.interfaces import MemoryDomain
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import OutputSlot
-from ..graph.tensor import Dimension, DType, Quantization
+from ..graph.tensor import Dimension, Quantization
 from ..ground.errors import BackendError, ErrorCode, GraphError, PlacementError
 from ..ground.fixed_to_process import FixedToProcess
 from ..ground.limits import limited

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import Layer
-from ..graph.tensor import DType
 from ..ground.errors import ErrorCode, GraphError, OptionError
 from ..ground.limits import budget
 from ..ground.records import NamedTuple, Record, field

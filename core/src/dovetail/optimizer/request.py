@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..discovery.registry import default_registry
 from ..graph.descriptor import Array
-from ..graph.tensor import DType
+from ..graph.element_types import DType
 from ..ground.close_names import suggestion
 from ..ground.errors import ErrorCode, OptionError, shown_argument
 from ..ground.limits import Limits

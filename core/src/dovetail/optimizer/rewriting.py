@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from ..graph.descriptor import Array, Constant, Input, Output
+from ..graph.element_types import DType
 from ..graph.graph import Graph
 from ..graph.layer import InputSlot, Layer, OutputSlot
-from ..graph.tensor import DType, Quantization, TensorInfo
+from ..graph.tensor import Quantization, TensorInfo
 from ..ground.errors import ErrorCode, GraphError
 from ..ground.pieces import holds
 from ..layers import Cast

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..graph.tensor import DType, Quantization, TensorInfo
+from ..graph.element_types import DType
+from ..graph.tensor import Quantization, TensorInfo
 from ..layers import Activation, ActivationFunction, ElementwiseUnary, UnaryOperation
 from .bounds import bounds_of
 from .fixed_point import high_half, power_of_two, scaled, scaling, shifted_half

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..graph.descriptor import Array
-from ..graph.tensor import DType
+from ..graph.element_types import DType
 from ..ground.errors import DovetailError, ErrorCode, InputError
 
 if TYPE_CHECKING:

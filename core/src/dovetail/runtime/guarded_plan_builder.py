@@ -16,8 +16,9 @@ import numpy as np
 
 from ..contract.interfaces import HOST, ITensorHandle, MemoryDomain
 from ..graph.descriptor import Array, Constant
+from ..graph.element_types import DType
 from ..graph.layer import Layer
-from ..graph.tensor import DType, TensorInfo
+from ..graph.tensor import TensorInfo
 from ..ground.errors import BackendError, ErrorCode
 from . import memory_plan
 from .guard import Guard

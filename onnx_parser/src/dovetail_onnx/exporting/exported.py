@@ -13,7 +13,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
-from dovetail.graph.tensor import DType, TensorInfo
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import TensorInfo
 from dovetail.ground.errors import ErrorCode, ModelError
 from dovetail.ground.pieces import in_order
 from dovetail.ground.records import NamedTuple

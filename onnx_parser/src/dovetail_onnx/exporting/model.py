@@ -11,8 +11,8 @@ import numpy.typing as npt
 import onnx
 
 from dovetail.graph.descriptor import Constant
+from dovetail.graph.element_types import DType
 from dovetail.graph.layer import Layer, OutputSlot
-from dovetail.graph.tensor import DType
 
 from ..tensors import CODES
 from .exported import OPSET, NodeOf, Value

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dovetail.graph.element_types import DType
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DType, Quantization, TensorInfo
+from dovetail.graph.tensor import Quantization, TensorInfo
 from dovetail.layers import (
     ArgMinMax,
     Convolution2d,

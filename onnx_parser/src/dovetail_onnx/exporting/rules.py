@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail.graph.descriptor import Descriptor
+from dovetail.graph.element_types import DType
 from dovetail.graph.layer import Layer
-from dovetail.graph.tensor import DataLayout, DType, Quantization, TensorInfo
+from dovetail.graph.tensor import DataLayout, Quantization, TensorInfo
 
 from .model import Model, code_of, stored
 from .quantized import dequantized, parameters, quantized, reads_real_numbers

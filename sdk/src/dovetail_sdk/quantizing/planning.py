@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from dovetail.graph.descriptor import Constant, Input, Output
+from dovetail.graph.element_types import DType
 from dovetail.graph.graph import Graph
 from dovetail.graph.layer import Layer, OutputSlot
-from dovetail.graph.tensor import DType
 from dovetail.layers import (
     Activation,
     ActivationFunction,

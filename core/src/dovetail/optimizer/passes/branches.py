@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 
 from ...graph.descriptor import Constant, Descriptor, Input
+from ...graph.element_types import DType
 from ...graph.graph import Graph
 from ...graph.layer import InputSlot, Layer, OutputSlot
-from ...graph.tensor import DType
 from ...ground.errors import DovetailError, ErrorCode, GraphError, LoadTimeoutError
 from ...ground.limits import budget
 from ...ground.records import NamedTuple

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ...graph.descriptor import Array, Input
+from ...graph.element_types import DType
 from ...graph.graph import Graph
 from ...graph.layer import Layer
-from ...graph.tensor import Dimension, DType, TensorInfo
+from ...graph.tensor import Dimension, TensorInfo
 from ...ground.close_names import suggestion
 from ...ground.errors import DovetailError, ErrorCode, GraphError, OptionError
 from .base import Pass

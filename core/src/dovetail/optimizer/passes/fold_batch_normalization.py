@@ -7,9 +7,10 @@ from typing import ClassVar
 import numpy as np
 
 from ...graph.descriptor import Array
+from ...graph.element_types import DType
 from ...graph.graph import Graph
 from ...graph.layer import Layer
-from ...graph.tensor import DataLayout, DType
+from ...graph.tensor import DataLayout
 from ...ground.pieces import holds, mapped, regions
 from ...layers import BatchNormalization, Convolution2d, DepthwiseConvolution2d, FullyConnected, TransposeConvolution2d
 from ..rewriting import Heirs, derived_constant, drop_constants, only_consumer

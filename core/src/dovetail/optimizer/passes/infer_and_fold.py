@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from ...graph.descriptor import Array, Constant, Descriptor, Infos, Input, Output, evaluated
+from ...graph.element_types import DType
 from ...graph.graph import Graph
 from ...graph.kind_errors import raise_named
 from ...graph.late_array import LateArray
 from ...graph.layer import Layer
-from ...graph.tensor import DType, TensorInfo
+from ...graph.tensor import TensorInfo
 from ...ground.errors import DovetailError, ErrorCode, GraphError
 from ...ground.limits import budget
 from ...layers import Cast, Dequantize, Permute, Reshape

@@ -9,9 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from ...graph.descriptor import Array, Constant, Descriptor
+from ...graph.element_types import DType
 from ...graph.graph import Graph
 from ...graph.layer import Layer, OutputSlot
-from ...graph.tensor import DType, Quantization, TensorInfo
+from ...graph.tensor import Quantization, TensorInfo
 from ...ground.pieces import copied, holds, mapped, reduced
 from ...layers import (
     Activation,

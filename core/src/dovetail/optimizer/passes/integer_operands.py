@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ...graph.descriptor import Constant, Descriptor
+from ...graph.element_types import DType
 from ...graph.layer import Layer, OutputSlot
-from ...graph.tensor import DType, Quantization
+from ...graph.tensor import Quantization
 from ...layers import (
     Activation,
     BinaryOperation,

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ...graph.descriptor import Array, Constant
+from ...graph.element_types import DType
 from ...graph.graph import Graph
 from ...graph.layer import Layer, OutputSlot
-from ...graph.tensor import DType, Quantization
+from ...graph.tensor import Quantization
 from ...layers import (
     ActivationFunction,
     Convolution2d,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...graph.descriptor import Constant
+from ...graph.element_types import DType
 from ...graph.graph import Graph
 from ...graph.layer import InputSlot, Layer, OutputSlot
-from ...graph.tensor import DType
 from ...ground.errors import GraphError
 from ...layers import Cast
 from ..assignment import Assigner

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.layers import Activation, ActivationFunction, Prelu, Softmax
 
 from ..rules import Saying, says

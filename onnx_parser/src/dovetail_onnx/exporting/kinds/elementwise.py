@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.layers import (
     BinaryOperation,
     Cast,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import numpy_helper
 
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.layers import (
     Fill,
     Gather,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dovetail import layers
-from dovetail.graph.tensor import DataLayout, DType
+from dovetail.graph.element_types import DType
+from dovetail.graph.tensor import DataLayout
 
 from ..rules import Saying, says
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.layers import Dequantize, Quantize, TieRounding
 
 from ..rules import Saying, says

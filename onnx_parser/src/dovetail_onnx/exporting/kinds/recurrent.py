@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.layers import GateCoupling, Gru, Lstm, Rnn
 
 from ...operators.recurrent import FUNCTIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.layers import ArgFunction, ArgMinMax, CumulativeSum, Reduce, ReduceFunction, TopK
 
 from ...operators.reduction import REDUCTIONS

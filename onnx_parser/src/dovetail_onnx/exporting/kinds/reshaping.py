@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dovetail import layers
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 
 from ..rules import Saying, says
 

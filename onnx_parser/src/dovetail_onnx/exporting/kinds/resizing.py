@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dovetail.graph.tensor import DType
+from dovetail.graph.element_types import DType
 from dovetail.layers import NearestRounding, Resize, ResizeMethod, ResizePrecision
 
 from ..rules import Saying, says
