@@ -53,4 +53,15 @@ def _below() -> set[int]:
 
 
 def _of_backends(processes: set[int]) -> list[int]:
-    return [pid for pid in processes if "isolated_template" in Path(f"/proc/{pid}/cmdline").read_text()]
+    return [pid for pid in processes if "isolated_template" in _command(Path(f"/proc/{pid}"))]
+
+
+def _command(process: Path) -> str:
+    """Return the command line of a process, empty if it has ended.
+
+    Linux shows none for a moment after exec, when `Popen` has returned already.
+    """
+    while True:
+        text = (process / "cmdline").read_text()
+        if text or (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            return text
