@@ -9,7 +9,9 @@ setup_backend(
     "dovetail_npu_vsi",
     include_dirs=[MODEL, OVX],
     module_sources={
-        "dovetail_npu_vsi.model.executor": [f"{MODEL}/{name}.c" for name in ("commands", "convolution", "elements", "pooling")],
+        "dovetail_npu_vsi.model.executor": [
+            f"{MODEL}/{name}.c" for name in ("commands", "convolution", "elements", "pooling", "resampling")
+        ],
         "dovetail_npu_vsi.ovx.library": [f"{OVX}/loading.c"],
     },
     directives=C_SEMANTICS,

@@ -329,6 +329,18 @@ def _concat(operation: p.Concat, chip: Chip, tensors: Any, *parts: Integers) -> 
     return np.concatenate(made, operation.axis)
 
 
+def _resize(operation: p.Resize, chip: Chip, tensors: Any, x: Integers) -> Integers:
+    """Each axis for itself; a product of floats, in which nothing but the sum is rounded twice."""
+    for axis in (2, 3):
+        size, wanted = x.shape[axis], tensors[1].shape[axis]
+        corners = 1 if operation.align_corners and wanted > 1 else 0
+        step = f32(size - corners) / f32(wanted - corners)
+        half, up = (f32(0.5) if added else f32(0) for added in (operation.half_pixel, operation.align_corners))
+        places = [int(f32(f32(f32(f32(at) + half) * step) + up)) for at in range(wanted)]
+        x = np.take(x, [min(place, size - 1) for place in places], axis)
+    return x
+
+
 _EVALUATORS: dict[type, Any] = {
     p.Convolution: _convolution,
     p.FullyConnected: _fully_connected,
@@ -341,4 +353,5 @@ _EVALUATORS: dict[type, Any] = {
     p.Pad: _pad,
     p.Requantize: _requantize,
     p.Concat: _concat,
+    p.Resize: _resize,
 }

@@ -203,3 +203,15 @@ def test_compiling_reports_and_ends_when_it_is_told_to():
 
     with pytest.raises(KeyboardInterrupt):
         ModelDriver().compile(program, CHIP, end)
+
+
+@pytest.mark.parametrize("number", [-1, 6, 1 << 30])
+@pytest.mark.parametrize("at", [0, -1])
+def test_pixels_that_an_image_does_not_have_are_refused(number, at):
+    resize = p.Resize(name="r", inputs=(0,), output=1, mode="nearest", align_corners=False, half_pixel=False)
+    program = p.Program("net", (tensor((1, 2, 6, 6)), tensor((1, 2, 9, 11))), (resize,), (0,), (1,))
+    made = binary.from_bytes(ModelDriver().compile(program, CHIP, lambda *_: None), CHIP)
+    positions = np.frombuffer(made.constants, np.int32).copy()
+    positions[:20][at] = number
+    with pytest.raises(VsiError, match="a command picks rows or columns that an image of 6x6 does not have"):
+        binary.from_bytes(binary.to_bytes(made._replace(constants=positions.tobytes())), CHIP)

@@ -167,6 +167,24 @@ def test_pad():
     judge(of_one(operation, tensor((1, 2, 3, 4)), tensor((2, 3, 8, 8))), np.random.default_rng(0))
 
 
+@pytest.mark.parametrize(("align_corners", "half_pixel"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize("seed", range(20))
+def test_nearest_pixels(align_corners, half_pixel, seed):
+    rng = np.random.default_rng(seed)
+    batch, channels, *sizes = (int(one) for one in rng.integers(1, [4, 20, 60, 60, 300, 300]))
+    operation = p.Resize(
+        name="resized", inputs=(0,), output=1, mode="nearest", align_corners=align_corners, half_pixel=half_pixel
+    )
+    x, y = tensor((batch, channels, *sizes[:2]), 0.05, zero(rng)), tensor((batch, channels, *sizes[2:]))
+    judge(of_one(operation, x, replace(x, shape=y.shape)), rng)
+
+
+def test_nearest_pixels_of_large_images_are_several_commands():
+    rng = np.random.default_rng(0)
+    operation = p.Resize(name="resized", inputs=(0,), output=1, mode="nearest", align_corners=False, half_pixel=False)
+    judge(of_one(operation, tensor((2, 3, 70, 90)), tensor((2, 3, 700, 810))), rng)
+
+
 def chain(rng, length):
     """A program that branches and joins: sums of permuted and rescaled tensors of one shape."""
     shape = (1, 4, 6, 6)

@@ -1,4 +1,4 @@
-"""2,500 random layers: the model against the vendor's simulator, bit for bit.
+"""2,700 random layers: the model against the vendor's simulator, bit for bit.
 
 Opt-in: DOVETAIL_VSI_SDK names the folder of the SDK. Layers are compiled many to a program, which
 the simulator compiles and runs in a process of its own.
@@ -159,6 +159,22 @@ def softmax(rng):
     return of_one(operation, tensor(shape, scale(rng), zero(rng)), tensor(shape, 1 / 256, 0))
 
 
+def nearest(rng):
+    """Sizes at random, or by whole factors: other engines."""
+    channels, *image = (int(one) for one in rng.integers(1, [65, 25, 25]))
+    factor = int(rng.integers(2, 7))
+    larger = [side * factor for side in image]
+    before, after = [(image, larger), (larger, image), (image, [int(one) for one in rng.integers(1, 60, 2)])][
+        rng.integers(0, 3)
+    ]
+    align_corners, half_pixel = [(False, False), (False, True), (True, False)][rng.integers(0, 3)]
+    operation = p.Resize(
+        name="resized", inputs=(0,), output=1, mode="nearest", align_corners=align_corners, half_pixel=half_pixel
+    )
+    x = tensor((int(rng.integers(1, 4)), channels, *before), scale(rng), zero(rng))
+    return of_one(operation, x, replace(x, shape=(*x.shape[:2], *after)))
+
+
 def function(rng):
     name = str(rng.choice(["sigmoid", "tanh", "swish", "hard_swish", "leaky_relu"]))
     operation = p.Function(name="f", inputs=(0,), output=1, function=name, alpha=1.0 if name == "swish" else 0.1, beta=0.0)
@@ -206,6 +222,7 @@ COUNTS = {
     softmax: 60,
     addition: 200,
     function: 100,
+    nearest: 120,
     convolution_by_channel: 240,
     depthwise_by_channel: 120,
     fully_connected_by_channel: 120,

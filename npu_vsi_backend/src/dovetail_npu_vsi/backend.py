@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dovetail import Backend, Capabilities, Device, HostResources, Layer, OptimizationViews, SubgraphView, Support
+from dovetail.layers import Resize
 
 from .binary_file import BinaryProgram
 from .chips import CHIPS, Chip
@@ -44,7 +45,8 @@ class VsiNpuBackend(Backend):
     def supports(self, layer: Layer, options: VsiNpuOptions, device: Device) -> Support:
         """Decide by the claims; binaries of the vendor's compiler are for the vendor's driver."""
         if not isinstance(layer.descriptor, BinaryProgram):
-            return super().supports(layer, options, device)
+            answer = super().supports(layer, options, device)
+            return _finer(layer) if answer.supported and layer.kind == Resize.kind else answer
         if options.driver != "ovx":
             return Support.no("driver", 'a binary of the vendor\'s compiler runs by its driver alone: option driver="ovx"')
         return Support.yes()
@@ -80,6 +82,14 @@ class VsiNpuBackend(Backend):
             views.failed(layer, next(refused[name] for name in (*layer.sources, *refused) if name in refused))
         left = [layer for layer in part.layers if layer not in given_back]
         return part.part(left).convex_parts() if left else []
+
+
+def _finer(layer: Layer) -> Support:
+    """Say whether the NPU picks the pixels of a `Resize`, which no claim can tell."""
+    from .lowering import resize_refusal
+
+    reason = resize_refusal(layer)
+    return Support.no("attribute", reason, "coordinates") if reason else Support.yes()
 
 
 def _opened(factory: VsiFactory, lowered: Lowered, chip: Chip) -> Any:

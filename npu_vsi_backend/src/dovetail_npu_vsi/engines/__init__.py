@@ -9,7 +9,7 @@ neighbours.
 from .convolutions import is_lopsided, reads_all_channels
 from .landing import NN, SH, TP, Landing, landing, multiplies_by_shader
 from .pairs import adds_by_products
-from .windows import averages_by_products
+from .windows import averages_by_products, nearest_positions
 
 __all__ = [
     "NN",
@@ -21,5 +21,6 @@ __all__ = [
     "is_lopsided",
     "landing",
     "multiplies_by_shader",
+    "nearest_positions",
     "reads_all_channels",
 ]

@@ -29,9 +29,9 @@ from .pairs import adds_by_products, swish_of
 from .windows import (
     averages_between_permutations,
     averages_by_products,
-    doubles_by_products,
-    halves,
+    enlarges_by_products,
     overruns,
+    skips_pixels,
     steps_of_maximum,
 )
 
@@ -230,11 +230,11 @@ def _of_border(operation: Pad, program: Program, chip: Chip) -> Landing:
 
 
 def _of_resampling(operation: Resize, program: Program, chip: Chip) -> Landing:
-    if doubles_by_products(operation, program, chip):
+    if enlarges_by_products(operation, program):
         return Landing(f"{NN}+{TP}")
-    if halves(operation, program):
+    if skips_pixels(operation, program):
         return Landing(TP)
-    return Landing(SH, "resampling runs on the shader; the nearest pixel at twice the size does not")
+    return Landing(SH, "resampling runs on the shader; the nearest pixel at twice the size, or another whole factor, does not")
 
 
 def _of_softmax(operation: Softmax, program: Program, chip: Chip) -> Landing:

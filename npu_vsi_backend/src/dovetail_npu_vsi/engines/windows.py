@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from ..chips import Chip
 from ..program import Pooling, Program, Resize
 
@@ -102,18 +105,40 @@ def _along(parts: list[tuple[int, int]], operation: Pooling, program: Program, c
     return tuple(steps)
 
 
-def doubles_by_products(operation: Resize, program: Program, chip: Chip) -> int:
-    """Return by what the convolution engine enlarges an image; 0: it is not what resamples."""
+def enlarges_by_products(operation: Resize, program: Program) -> int:
+    """Return by what the convolution engine enlarges an image; 0: it is not what resamples.
+
+    Seen for factors of 2, 3, 4, 5, 6 and 8.
+    """
     read, written = (program.tensors[number].shape[2:] for number in (operation.inputs[0], operation.output))
-    factors = (2,) if chip.nn.has_depthwise else (2, 4)
-    found = [factor for factor in factors if written == (read[0] * factor, read[1] * factor)]
-    return found[0] if found and operation.mode == "nearest" and not operation.align_corners else 0
+    factor = written[0] // read[0]
+    is_whole = factor > 1 and written == (read[0] * factor, read[1] * factor)
+    return factor if is_whole and operation.mode == "nearest" and not operation.align_corners else 0
 
 
-def halves(operation: Resize, program: Program) -> bool:
-    """Say whether a resampling halves both sides."""
+def nearest_positions(operation: Resize, size: int, wanted: int) -> npt.NDArray[np.int64]:
+    """Return from which element of an axis each result of the nearest pixel comes.
+
+    All engines choose those of the shader, which multiplies floats and truncates.
+
+    Args:
+        operation: Says where pixels lie.
+        size: Of the axis, before.
+        wanted: After.
+    """
+    corners = int(operation.align_corners and wanted > 1)
+    step = np.float32(size - corners) / np.float32(wanted - corners)
+    half, rounding = (np.float32(0.5 if added else 0) for added in (operation.half_pixel, operation.align_corners))
+    places = (np.arange(wanted, dtype=np.float32) + half) * step + rounding
+    return np.minimum(places.astype(np.int64), size - 1)
+
+
+def skips_pixels(operation: Resize, program: Program) -> bool:
+    """Say whether a resampling copies each second pixel of rows and columns, or each third."""
     read, written = (program.tensors[number].shape[2:] for number in (operation.inputs[0], operation.output))
-    return read == (written[0] * 2, written[1] * 2)
+    is_whole = all(size % less == 0 for size, less in zip(read, written, strict=True))
+    picks = operation.mode == "nearest" or not operation.half_pixel
+    return is_whole and picks and not operation.align_corners
 
 
 def _needs_many_weights(operation: Pooling, program: Program, chip: Chip) -> bool:

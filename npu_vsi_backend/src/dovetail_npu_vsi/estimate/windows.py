@@ -8,8 +8,8 @@ from ..engines.windows import (
     Step,
     averages_between_permutations,
     averages_by_products,
-    doubles_by_products,
-    halves,
+    enlarges_by_products,
+    skips_pixels,
     steps_of_maximum,
 )
 from ..program import Pooling, Program, Resize
@@ -49,10 +49,10 @@ def resampling(operation: Resize, program: Program, chip: Chip, flow: Flow) -> C
     """Return the cost of a resampling of one image."""
     _, channels, height, width = program.tensors[operation.inputs[0]].shape
     _, _, rows, columns = program.tensors[operation.output].shape
-    factor = doubles_by_products(operation, program, chip)
+    factor = enlarges_by_products(operation, program)
     if factor:
         return _copying(chip, flow, channels, (height, width), factor)
-    if halves(operation, program):
+    if skips_pixels(operation, program):
         return copy(chip, flow, channels * rows * columns) * 2
     return by_shader(flow, channels * height * width, channels * rows * columns)
 

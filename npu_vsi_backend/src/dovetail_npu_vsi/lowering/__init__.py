@@ -7,5 +7,6 @@ the convolution engine takes it as it is.
 """
 
 from .part import Lowered, lower
+from .resampling import refusal as resize_refusal
 
-__all__ = ["Lowered", "lower"]
+__all__ = ["Lowered", "lower", "resize_refusal"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dovetail import DType, Layer, SubgraphView
 
 from ..program import Program
-from . import elements, shapes, weighted, windows
+from . import elements, resampling, shapes, weighted, windows
 from .folding import folded
 from .request import Request
 from .storage import Storage
@@ -41,6 +41,7 @@ LOWERINGS: dict[str, Lowering] = {
     "dovetail.ElementwiseBinary": elements.binary,
     "dovetail.Activation": elements.activation,
     "dovetail.Softmax": elements.softmax,
+    "dovetail.Resize": resampling.resize,
     "dovetail.Concat": elements.concat,
     "dovetail.Pad": elements.pad,
     "dovetail.Reshape": shapes.reshape,

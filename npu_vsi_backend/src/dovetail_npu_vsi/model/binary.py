@@ -30,6 +30,7 @@ from .commands import (
     MULTIPLY,
     OPCODES,
     OUTPUT,
+    PICK,
     SOFTMAX,
     SRAM,
     SUM,
@@ -37,7 +38,7 @@ from .commands import (
     extent,
 )
 
-MAGIC = b"dovetail vsi model 2\n"
+MAGIC = b"dovetail vsi model 3\n"
 _DIGEST = 32
 _LENGTHS = 3
 _HEAD = len(MAGIC) + _DIGEST + 8 * _LENGTHS
@@ -184,6 +185,19 @@ def _check(binary: Binary) -> None:
         _check_constants(binary, offsets, np.full(len(offsets), nbytes), 8)
     tables = commands[(commands["opcode"] == COPY) & (commands["table"] != -1)]["table"]
     _check_constants(binary, tables, np.full(len(tables), 256), 1)
+    picked = commands[commands["opcode"] == PICK]
+    _check_constants(binary, picked["table"], 4 * picked["output"]["size"][:, 2:].sum(axis=1), 4)
+    for command in picked:
+        _check_positions(command, binary.constants)
+
+
+def _check_positions(command: npt.NDArray[Any], constants: bytes) -> None:
+    """Refuse rows and columns that the input of a command does not have."""
+    (rows, columns), sizes = command["output"]["size"][2:], command["input"]["size"][2:]
+    positions = np.frombuffer(constants, np.int32, int(rows + columns), int(command["table"]))
+    for numbers, size in ((positions[:rows], sizes[0]), (positions[rows:], sizes[1])):
+        if ((numbers < 0) | (numbers >= size)).any():
+            raise _damaged(f"a command picks rows or columns that an image of {sizes[0]}x{sizes[1]} does not have")
 
 
 def _check_numbers(commands: Commands) -> None:
@@ -198,6 +212,7 @@ def _check_numbers(commands: Commands) -> None:
     bad |= slides & (np.abs(commands["padding"].astype(np.int64)) > _MAX_WINDOW).any(axis=1)
     bad |= np.isin(opcode, (MAX_POOL, AVERAGE_POOL)) & (read[:, 1] < written[:, 1])
     bad |= one_by_one & (read != written).any(axis=1)
+    bad |= (opcode == PICK) & (read[:, :2] != written[:, :2]).any(axis=1)
     bad |= np.isin(opcode, PAIRS) & (commands["second"]["size"] != written).any(axis=1)
     bad |= (commands["zero"] < 0).any(axis=1) | (commands["zero"] > 255).any(axis=1)
     convolves = opcode == CONVOLVE

@@ -56,6 +56,7 @@ static void carry_out(const struct vsi_command *c, const struct vsi_memories *m,
     case VSI_MAX_POOL: case VSI_AVERAGE_POOL: vsi_pool(c, m); break;
     case VSI_ADD: case VSI_MULTIPLY: case VSI_SUM: vsi_combine(c, m); break;
     case VSI_SOFTMAX: vsi_softmax(c, m); break;
+    case VSI_PICK: vsi_pick(c, m); break;
     default: break;
     }
 }

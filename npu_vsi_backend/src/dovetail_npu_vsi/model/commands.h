@@ -23,6 +23,7 @@ enum vsi_opcode {
     VSI_MULTIPLY,
     VSI_SOFTMAX,
     VSI_SUM,         /* a convolution of two channels */
+    VSI_PICK,        /* rows and columns of images, by their numbers */
     VSI_OPCODES
 };
 
@@ -53,7 +54,7 @@ struct vsi_command {
     int32_t first_filter;       /* of the block's results, within the layer */
     int64_t weights;            /* offsets in the constants; -1: none */
     int64_t filters;            /* struct vsi_filter of each filter of the layer */
-    int64_t table;              /* 256 bytes; of VSI_SOFTMAX 256 doubles */
+    int64_t table;              /* 256 bytes; of VSI_SOFTMAX 256 doubles; of VSI_PICK int32: rows, then columns */
     int64_t reals;              /* of VSI_ADD and VSI_MULTIPLY two floats, else a double */
     int32_t chunk;              /* products that are summed before they join a float; 0: no sum is rounded */
     int32_t by_rows;            /* a row of a window begins a chunk */

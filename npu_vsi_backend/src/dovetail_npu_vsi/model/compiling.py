@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..chips import Chip
-from ..engines import adds_by_products, averages_by_products
+from ..engines import adds_by_products, averages_by_products, nearest_positions
 from ..program import (
     Binary,
     Concat,
@@ -24,6 +24,7 @@ from ..program import (
     Program,
     Requantize,
     Reshape,
+    Resize,
     Softmax,
     Tensor,
     Weights,
@@ -40,6 +41,7 @@ from .commands import (
     FILTER,
     MAX_POOL,
     MULTIPLY,
+    PICK,
     SOFTMAX,
     SRAM,
     SUM,
@@ -55,7 +57,7 @@ from .tiling import Window, bands, channel_groups
 _NOWHERE = -1
 _MAX_ELEMENTS = 1 << 20
 """That one command writes, of those that may be split: some milliseconds."""
-_SPLIT = {**dict.fromkeys((COPY, FILL, ADD, MULTIPLY, SUM), (0, 1, 2, 3)), SOFTMAX: (0, 2)}
+_SPLIT = {**dict.fromkeys((COPY, FILL, ADD, MULTIPLY, SUM), (0, 1, 2, 3)), SOFTMAX: (0, 2), PICK: (0, 1)}
 """Axes along which commands may be split."""
 _CONSTANT_ALIGNMENT = 64
 
@@ -281,6 +283,13 @@ def _truncates(operation: Any) -> bool:
     return (operation.size, operation.stride, operation.padding) == ((3, 3), (1, 1), (1, 1, 1, 1))
 
 
+def _resampling(emitter: _Emitter, operation: Resize) -> None:
+    """Nearest pixels: lowering makes no other, and the driver refuses them."""
+    read, written = emitter.block(operation.inputs[0]), emitter.block(operation.output)
+    positions = [nearest_positions(operation, *sizes) for sizes in zip(read.size[2:], written.size[2:], strict=True)]
+    emitter.command(PICK, read, written, table=emitter.constant(np.concatenate(positions).astype(np.int32)))
+
+
 # --- elements -------------------------------------------------------------------------------------
 
 
@@ -411,4 +420,5 @@ _EMITTERS: dict[type[Operation], Callable[[_Emitter, Any], None]] = {
     Pad: _pad,
     Permute: _permute,
     Reshape: _reshape,
+    Resize: _resampling,
 }

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..chips import Chip
 from ..driver import IDriver, IExecutable, Operand, Probe, Report
-from ..program import Program
+from ..program import Operation, Program, Resize
 from . import binary as binaries
 from .compiling import compile_program
 from .executor import Executor
 
-VERSION = "2"
+VERSION = "3"
 """Of what programs are compiled to; whoever changes results or commands raises it."""
 
 
@@ -24,6 +24,11 @@ class ModelDriver(IDriver):
 
     def probe(self, chip: Chip | None = None) -> Probe:
         return Probe("ready", versions={"model": VERSION})
+
+    def refusal(self, operation: Operation, program: Program, chip: Chip) -> str:
+        if isinstance(operation, Resize) and operation.mode != "nearest":
+            return f"{operation.mode} resampling, whose bits are not known"
+        return ""
 
     def compile(self, program: Program, chip: Chip, report: Report) -> bytes:
         compiled = compile_program(program, chip, report)

@@ -44,6 +44,7 @@ static inline uint8_t vsi_rounded(double value, const struct vsi_command *c) {
 void vsi_convolve(const struct vsi_command *command, const struct vsi_memories *memories, int32_t *scratch);
 int64_t vsi_convolution_scratch(const struct vsi_command *command);
 void vsi_pool(const struct vsi_command *command, const struct vsi_memories *memories);
+void vsi_pick(const struct vsi_command *command, const struct vsi_memories *memories);
 void vsi_combine(const struct vsi_command *command, const struct vsi_memories *memories);
 void vsi_softmax(const struct vsi_command *command, const struct vsi_memories *memories);
 
