@@ -24,7 +24,7 @@ ctypedef fused number:
     integer
 
 cdef enum Element:
-    # In the order of dovetail.graph.tensor.DType.
+    # In the order of dovetail.graph.element_types.DType.
     FLOAT64
     FLOAT32
     FLOAT16

@@ -104,11 +104,6 @@ def concat(drawing: Drawing, x: OutputSlot, other: OutputSlot | None = None, axe
     return any(drawing.attempt(partial(build, axis)) for axis in drawing.shuffled(axes or range(rank)))
 
 
-def concat_features(drawing: Drawing, x: OutputSlot) -> bool:
-    """Join along any axis but the batch."""
-    return concat(drawing, x, axes=range(1, x.known_info.rank))
-
-
 def split(drawing: Drawing, x: OutputSlot) -> bool:
     """Cut in halves along an axis."""
     sizes = x.known_info.sizes
