@@ -19,6 +19,7 @@ from dovetail import BackendError, Layer, Limits, LoadTimeoutError, Network
 from dovetail.contract.backend_id import BackendId
 from dovetail.discovery.registry import Registry
 from dovetail.ground.limits import budget
+from dovetail.isolation import template
 from dovetail.loading import snapshots
 from dovetail.optimizer import constant_layers, oracles
 from dovetail.optimizer.oracles import InstalledOracles
@@ -348,3 +349,25 @@ def test_an_oracle_that_needs_more_than_the_load_may_take_has_not_failed(caplog:
     assert len(made.made) == len(left) == 5
     assert all(row.reason.startswith("CpuGreedy: a workspace needs") for row in left)
     assert not caplog.records
+
+
+@pytest.mark.parametrize("loads", [True, False])
+def test_an_isolated_oracle_starts_once_for_all_layers_and_ends(loads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+
+    class Counted(template._Running):
+        def __init__(self, *arguments: Any) -> None:
+            started.append(self)
+            super().__init__(*arguments)
+
+    monkeypatch.setattr(template, "_Running", Counted)
+    net = network_of(lambda n: tuple(n.softmax(n.constant(normal(3, number + 2))) for number in range(4)))
+    if loads:
+        with dovetail.load(net, REF, isolate=REF) as loaded:
+            assert sum(len(one.layers) for one in loaded.placement.constants) == 4
+            assert len(loaded.run({})) == 4
+    else:
+        placement = dovetail.optimize(net, REF, isolate=REF).placement
+        assert sum(len(one.layers) for one in placement.constants) == 4
+    assert len(started) == 1
+    assert all(one.has_ended() for one in started)

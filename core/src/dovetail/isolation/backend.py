@@ -10,7 +10,8 @@ import os
 import pickle
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
@@ -264,11 +265,23 @@ class IsolatedBackend(IBackend):
         """Begin to start its processes: soon they are needed."""
         self._template.start_ahead()
 
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Let its processes live for the block, whatever is loaded and unloaded within."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+            self.end_if_idle()
+
     def end_if_idle(self) -> None:
         """End all processes, if no network is loaded; they start again when they are needed."""
         with self._lock:
             self._bury()
-            if self._users == 0:
+            if self._users <= 0:  # less in a forked child, to which what was used before means nothing
                 if self._asking is not None:
                     self._asking.close()
                     self._asking = None

@@ -9,7 +9,7 @@ from ..graph.graph import Graph
 from ..optimizer import CompileRequest, OptimizedNetwork
 from ..optimizer import optimize as optimize_alone
 from ..optimizer.candidates import BackendLike
-from ..optimizer.oracles import with_oracles
+from ..optimizer.oracles import oracles_kept_running, with_oracles
 
 if TYPE_CHECKING:
     from ..graph.descriptor import Array
@@ -37,7 +37,8 @@ def optimize(network: Graph, backends: Sequence[BackendLike] | BackendLike | Non
             (`TIMEOUT`).
     """
     request = with_oracles(CompileRequest.of({"backends": backends, **wanted}), _run_once)
-    return optimize_alone(network, backends, **{**wanted, "oracle": request.oracle})
+    with oracles_kept_running():
+        return optimize_alone(network, backends, **{**wanted, "oracle": request.oracle})
 
 
 def _run_once(source: NetworkSource, request: CompileRequest, seconds: float) -> list[Array]:

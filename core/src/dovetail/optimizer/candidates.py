@@ -97,7 +97,7 @@ def started_ahead(
     found: list[Any] = []
     try:
         with suppress(DovetailError):
-            found += _isolated_ones(backends, options, registry, isolate)
+            found += isolated_ones(backends, options, registry, isolate)
         for one in found:
             one.start_ahead()
         yield
@@ -107,7 +107,7 @@ def started_ahead(
         raise
 
 
-def _isolated_ones(backends: Any, options: Any, registry: Registry, isolate: Any) -> Iterator[Any]:
+def isolated_ones(backends: Any, options: Any, registry: Registry, isolate: Any) -> Iterator[Any]:
     """Yield the stand-ins of backends that are to be isolated, of those that were asked for.
 
     Raises:

@@ -7,7 +7,9 @@ the bits that the oracle would compute in every run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from threading import get_ident
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -139,6 +141,7 @@ class InstalledOracles:
             oracle=False,
             isolate=None if self._isolate is None else [one for one in self._isolate if one == name],
         )
+        _keep_running(request, name)
         load = budget()
         seconds = seconds if load.seconds_left is None else min(load.seconds_left, seconds)
         left = Limits(
@@ -155,13 +158,51 @@ class InstalledOracles:
             release_constants(network)
 
 
+_kept_running: dict[int, tuple[ExitStack, set[str]]] = {}
+"""By thread: what ends at the end of a block, and the names of the oracles that live until then."""
+
+
+@contextmanager
+def oracles_kept_running() -> Iterator[None]:
+    """Let processes of isolated oracles live for the block, in this thread.
+
+    Each would end with the only network that uses it, which is that of one layer.
+    """
+    thread = get_ident()
+    if thread in _kept_running:  # this is the network of a layer
+        yield
+        return
+    with ExitStack() as stack:
+        _kept_running[thread] = stack, set()
+        try:
+            yield
+        finally:
+            del _kept_running[thread]
+
+
+def _keep_running(request: CompileRequest, name: str) -> None:
+    """Have the processes of an oracle, if it is isolated, live for the block of this thread."""
+    stack, names = _kept_running.get(get_ident(), (None, set()))
+    if stack is not None and name not in names:
+        from .candidates import isolated_ones
+
+        names.add(name)
+        for one in isolated_ones([name], None, request.registry, request.isolate):
+            stack.enter_context(one.in_use())
+
+
 def _key(layer: Layer, part: FlatPart) -> bytes:
-    """Tell layers of constants apart by all that decides their results; empty if that is large."""
+    """Tell layers of constants apart by all that decides their results.
+
+    Empty if that is large, or cannot be pickled.
+    """
     if sum(slot.source.known_info.nbytes for slot in layer.inputs if slot.source is not None) > KEPT_BYTES:
         return b""
     import pickle
 
-    return pickle.dumps(part)
+    with suppress(pickle.PicklingError, TypeError, AttributeError):  # attributes may be of any type
+        return pickle.dumps(part)
+    return b""
 
 
 def with_oracles(request: CompileRequest, run_once: RunOnce) -> CompileRequest:

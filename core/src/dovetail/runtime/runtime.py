@@ -29,7 +29,7 @@ from ..optimizer import (
     require_network,
 )
 from ..optimizer.open_sizes import OpenSizes
-from ..optimizer.oracles import with_oracles
+from ..optimizer.oracles import oracles_kept_running, with_oracles
 from .loaded_network import LoadedNetwork
 from .plan_cache import DEFAULT_BYTES
 from .resources import Resources
@@ -129,7 +129,7 @@ class Runtime(FixedToProcess):
         request = CompileRequest.of(optimize)
         # The listener is of this load only: plans that are made later have none.
         later = request.replaced(progress=None, limits=None)
-        with gc_deferred(), listening(request.progress), limited(request.limits):
+        with gc_deferred(), listening(request.progress), limited(request.limits), oracles_kept_running():
             return self._load(network, threads, name, later, plan_cache_bytes, snapshots=snapshots)
 
     def restore(
@@ -168,7 +168,8 @@ class Runtime(FixedToProcess):
                 source.keep()  # each set of sizes is planned from the network, weights included
                 shared[:] = shared or [_shared_constants()]
             asked = request.replaced(shapes={**request.shapes, **shapes}, values=values)
-            return compile_network(source, asked, shared[0] if shared else None)
+            with oracles_kept_running():
+                return compile_network(source, asked, shared[0] if shared else None)
 
         def outputs() -> tuple[TensorSpec, ...] | None:
             return _open_outputs(source, {})() if facts.outputs is None else facts.outputs
@@ -267,7 +268,8 @@ class Runtime(FixedToProcess):
             shared = None if source.is_consumable else _shared_constants()  # else it is made of other arrays each time
 
             def again(shapes: Mapping[str, int], values: Mapping[str, Array]) -> OptimizedNetwork | OpenSizes:
-                return compile_network(origin, request.replaced(shapes=shapes, values={**fixed, **values}), shared)
+                with oracles_kept_running():
+                    return compile_network(origin, request.replaced(shapes=shapes, values={**fixed, **values}), shared)
 
         loaded = _kind(states)(
             self._resources,
@@ -310,7 +312,7 @@ class Runtime(FixedToProcess):
         The result does the same for further ones: names are always of the original network.
         """
         again = partial(self._load_with_outputs, origin, states, threads, name, request, plan_cache_bytes)
-        with gc_deferred():
+        with gc_deferred(), oracles_kept_running():
             return self._load(origin.with_outputs(names, states), threads, name, request, plan_cache_bytes, again)
 
     def __repr__(self) -> str:

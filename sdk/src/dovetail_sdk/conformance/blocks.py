@@ -91,7 +91,7 @@ def _binary_layer(network: Network, operation: str, a: OutputSlot, b: OutputSlot
     return layer
 
 
-def concat(drawing: Drawing, x: OutputSlot, other: OutputSlot | None = None, axes: Sequence[int] | None = None) -> bool:
+def concat(drawing: Drawing, x: OutputSlot, other: OutputSlot | None = None) -> bool:
     """Join along an axis."""
     rank = x.known_info.rank
     parts = [x, drawing.any_peer(x) if other is None else other]
@@ -101,7 +101,7 @@ def concat(drawing: Drawing, x: OutputSlot, other: OutputSlot | None = None, axe
     def build(axis: int) -> Layer:
         return drawing.network.concat(parts, axis=axis).layer
 
-    return any(drawing.attempt(partial(build, axis)) for axis in drawing.shuffled(axes or range(rank)))
+    return any(drawing.attempt(partial(build, axis)) for axis in drawing.shuffled(range(rank)))
 
 
 def split(drawing: Drawing, x: OutputSlot) -> bool:
