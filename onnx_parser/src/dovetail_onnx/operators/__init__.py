@@ -28,7 +28,7 @@ FAMILIES: dict[str, str] = {
         "BatchNormalization GroupNormalization InstanceNormalization LRN LayerNormalization LpNormalization RMSNormalization"
     ),
     "pooling": "AveragePool GlobalAveragePool GlobalLpPool GlobalMaxPool LpPool MaxPool",
-    "quantization": "DequantizeLinear QuantizeLinear",
+    "quantization": "DequantizeLinear DynamicQuantizeLinear QuantizeLinear",
     "quantized_products": "ConvInteger MatMulInteger QLinearConv QLinearMatMul",
     "recurrent": "GRU LSTM RNN",
     "reduction": (

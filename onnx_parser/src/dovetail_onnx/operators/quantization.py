@@ -6,7 +6,7 @@ import numpy as np
 
 from dovetail import DType, Quantization
 from dovetail.graph.layer import OutputSlot
-from dovetail.layers import BinaryOperation, Quantize, UnaryOperation
+from dovetail.layers import BinaryOperation, Quantize, ReduceFunction, UnaryOperation
 
 from ..node import Node
 from ..registry import builtin
@@ -41,6 +41,33 @@ def dequantize_linear(node: Node) -> OutputSlot:
         return y if node.dtype_of(y) is wanted else node.network.cast(y, wanted, name=node.label("cast"))
     node.ignore("output_dtype")
     return y
+
+
+@builtin("DynamicQuantizeLinear", since=11)
+def dynamic_quantize_linear(node: Node) -> tuple[OutputSlot, OutputSlot, OutputSlot]:
+    """Translate quantization to bytes by the range of the input itself, which always includes 0.
+
+    Zeros alone have no range. ONNX's definition makes their scale 0, by which nobody can divide;
+    it is 1 here, as in ONNX Runtime, and so is that of ranges which 255 steps make vanish.
+    """
+    x, net = node.input(0), node.network
+    zero, levels = node.scalar(0.0, x, "zero"), node.scalar(255.0, x, "levels")
+    low = net.reduce(x, ReduceFunction.MIN, None, keep_dims=False, name=node.label("lowest"))
+    low = net.binary(low, zero, BinaryOperation.MINIMUM, name=node.label("low"))
+    high = net.reduce(x, ReduceFunction.MAX, None, keep_dims=False, name=node.label("highest"))
+    high = net.binary(high, zero, BinaryOperation.MAXIMUM, name=node.label("high"))
+    span = net.subtraction(high, low, name=node.label("span"))
+    step = net.division(span, levels, name=node.label("step"))
+    # Adds nothing to a positive number, and 1 to 0; more backends have a sign than have a choice.
+    sign = net.unary(step, UnaryOperation.SIGN, name=node.label("sign"))
+    filled = net.subtraction(node.scalar(1.0, x, "one"), sign, name=node.label("filled"))
+    scale = net.addition(step, filled, name=node.label("scale"))
+    ratio = net.division(low, scale, name=node.label("low_ratio"))
+    level = net.subtraction(zero, ratio, name=node.label("zero_level"))
+    level = net.activation(level, "bounded_relu", 255.0, 0.0, name=node.label("zero_inside"))
+    level = net.unary(level, UnaryOperation.ROUND, name=node.label("zero_round"))
+    zero_point = net.cast(level, DType.UINT8, name=node.label("zero_point"))
+    return quantized(node, x, scale, zero_point, DType.UINT8, 1, ""), scale, zero_point
 
 
 def _refuse_blocks(node: Node) -> None:
