@@ -21,7 +21,7 @@ from dovetail.contract.conditions import Condition, Range
 from dovetail.contract.quantities import Quantity
 from dovetail_sdk.commands.conform import options_of, seconds_of, unreached_lines
 from dovetail_sdk.conformance.cases import EXACT, Tolerance
-from dovetail_sdk.conformance.checks import Check, Level, all_checks, check, checks_up_to, troubleshooting_of
+from dovetail_sdk.conformance.checks import Check, Level, all_checks, check, checks_up_to, pattern_hint, troubleshooting_of
 from dovetail_sdk.conformance.comparing import from_bfloat16, mismatch, to_bfloat16
 from dovetail_sdk.conformance.reports import write_report
 from dovetail_sdk.conformance.reports.page import cell_state
@@ -288,6 +288,31 @@ def test_checks_are_chosen_by_level_and_pattern() -> None:
     assert len(checks_up_to(1, ["lifecycle.*"])) > 5
 
 
+def test_patterns_do_not_mind_case() -> None:
+    (softmax,) = checks_up_to(2, ["operators.computes[dovetail.Softmax]"])
+    for pattern in ("softmax", "SOFTMAX", "*softmax[]]", "OPERATORS.*[[]Dovetail.Softmax[]]"):
+        assert softmax in checks_up_to(2, [pattern]), pattern
+    assert not checks_up_to(2, ["sofmax"])
+
+
+@pytest.mark.parametrize(
+    ("patterns", "level", "hint"),
+    [
+        (["sofmax"], 2, "did you mean 'Softmax'?"),
+        (["*sofmax*"], 2, "did you mean 'Softmax'?"),
+        (["dovetail.sofmax"], 2, "did you mean 'dovetail.Softmax'"),
+        (["operatrs"], 2, "did you mean 'operators'?"),
+        (["operatrs", "Pool2d"], 2, "did you mean 'operators'?; did you mean 'Pooling2d'"),
+        (["suports_is_deterministic"], 1, "did you mean 'supports_is_deterministic'"),
+        (["Softmax"], 1, "--level 2 has 'operators.computes[dovetail.Softmax]'"),
+        (["nothing-like-this"], 2, "known: identity, contract, "),
+    ],
+)
+def test_patterns_without_a_check_are_answered_by_what_there_is(patterns: list[str], level: int, hint: str) -> None:
+    assert not checks_up_to(level, patterns)
+    assert pattern_hint(patterns, level).startswith(hint)
+
+
 # -- the command -----------------------------------------------------------------------------------
 
 Invoke = Callable[..., Result]
@@ -353,6 +378,7 @@ def test_a_used_up_budget_is_incomplete(dovetail: Invoke, on_path: None) -> None
         (("CpuRef", "--report", "/nowhere/out.html"), "no folder"),
         (("CpuRef", "--options", "level"), "is not name=value"),
         (("CpuRef", "--only", "nothing-like-this"), "no check up to level"),
+        (("CpuRef", "--only", "sofmax"), "matches 'sofmax': did you mean 'Softmax'?"),
         (("CpuRef", "--level", "0", "--options", "speed=3", "--only", "options"), "has no option 'speed'"),
         (("CpuRef", "--level", "0", "--operators", "json"), "has no OPERATOR"),
     ],

@@ -95,7 +95,10 @@ def report_path(context: click.Context, parameter: click.Parameter, value: tuple
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of all random numbers.")
 @click.option(
-    "--only", multiple=True, metavar="PATTERN", help="Checks whose id contains this, or matches it as a glob. Repeatable."
+    "--only",
+    multiple=True,
+    metavar="PATTERN",
+    help="Checks whose id contains this, or matches it as a glob, in capitals or not. Repeatable.",
 )
 @click.option(
     "--operators", multiple=True, metavar="MODULE", help="A module with an OPERATOR for a kind of your own. Repeatable."
@@ -125,7 +128,7 @@ def command(
     backend that crashes or hangs fails the check, and the rest goes on. Exit code 0: it conforms,
     as far as was asked.
     """
-    from ..conformance.checks import checks_up_to
+    from ..conformance.checks import checks_up_to, pattern_hint
     from ..conformance.environment import environment
     from ..conformance.reports import write_report
     from ..conformance.results import Verdict
@@ -134,7 +137,8 @@ def command(
     _check_there(backend)
     checks = checks_up_to(level, only)
     if not checks:
-        raise click.UsageError(f"no check up to level {level} matches {' or '.join(only)}")
+        said = f"no check up to level {level} matches {' or '.join(map(repr, only))}"
+        raise click.UsageError(f"{said}: {pattern_hint(only, level)}")
     orders = Orders(
         backend,
         options,

@@ -145,13 +145,30 @@ def all_checks() -> tuple[Check, ...]:
 def checks_up_to(level: int, patterns: Iterable[str] = ()) -> tuple[Check, ...]:
     """Return the checks up to a level.
 
-    With patterns, those whose id has one of them in it, or matches it as a glob.
+    With patterns, those whose id has one of them in it, or matches it as a glob; case does not
+    count.
     """
     from fnmatch import fnmatchcase
 
+    wanted = [pattern.lower() for pattern in patterns]
+
+    def is_wanted(id: str) -> bool:
+        return not wanted or any(pattern in id or fnmatchcase(id, pattern) for pattern in wanted)
+
+    return tuple(one for one in all_checks() if one.level <= level and is_wanted(one.id.lower()))
+
+
+def pattern_hint(patterns: Iterable[str], level: int) -> str:
+    """Say what to write instead of patterns that match no check up to a level."""
+    from dovetail.ground.close_names import suggestion
+
     wanted = tuple(patterns)
-    return tuple(
-        one
-        for one in all_checks()
-        if one.level <= level and (not wanted or any(pattern in one.id or fnmatchcase(one.id, pattern) for pattern in wanted))
-    )
+    above = checks_up_to(max(Level), wanted)
+    if above:
+        return f"--level {min(one.level for one in above)} has {above[0].id!r}"
+    checks = all_checks()
+    names = [one.id.partition(".")[0] for one in checks]
+    names += [one.id.partition("[")[0].rpartition(".")[2] for one in checks]
+    for item in [one.item for one in checks if one.item]:
+        names += [item.rpartition(".")[2], item]
+    return "; ".join(dict.fromkeys(suggestion(pattern.strip("*"), names) for pattern in wanted))
