@@ -317,6 +317,77 @@ def test_the_outermost_integers_are_taken_from_json(payloads):
     assert x.tolist() == [-(2**63), 2**63 - 1]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "numbers", "wanted"),
+    [
+        ("INT64", "[9007199254740993, 1.0]", [2**53 + 1, 1]),
+        ("INT64", "[[-9007199254740993], [1e0]]", [[-(2**53) - 1], [1]]),
+        ("INT64", "[9223372036854775807, 0.0]", [2**63 - 1, 0]),
+        ("INT64", "[-9223372036854775808, 0.0, true]", [-(2**63), 0, 1]),
+        ("INT64", "[1e18, 9007199254740993]", [10**18, 2**53 + 1]),
+        ("INT64", "[9223372036854775808, -1]", None),
+        ("INT64", "[9223372036854775807, 0.5]", None),
+        ("INT64", "[9007199254740993, NaN]", None),
+        ("INT64", "[9007199254740993, Infinity]", None),
+        ("UINT64", "[18446744073709551615, 0.0]", [2**64 - 1, 0]),
+        ("UINT64", "[18446744073709551615, -1]", None),
+        ("UINT64", "[1.8446744073709552e19]", None),
+        ("INT8", "[127, -128.0]", [127, -128]),
+        ("INT8", "[128.0]", None),
+    ],
+)
+def test_a_fraction_takes_no_bit_of_the_integers_beside_it(payloads, dtype, numbers, wanted):
+    spec = SimpleNamespace(name="x", dtype=dovetail.DType[dtype])
+    body = f'{{"inputs": {{"x": {numbers}}}}}'.encode()
+    if wanted is None:
+        with pytest.raises(payloads.Problem, match=r"not all of its numbers|infinity"):
+            payloads.from_json(body, [spec])
+    else:
+        (x,) = payloads.from_json(body, [spec]).values()
+        assert x.dtype == spec.dtype.numpy
+        assert x.tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("mean=nan", "query parameter 'mean': not all of its numbers are finite"),
+        ("mean=1,inf,2", "query parameter 'mean': not all of its numbers are finite"),
+        ("mean=1e999", "query parameter 'mean': not all of its numbers are finite"),
+        ("scale=-Infinity", "query parameter 'scale': not all of its numbers are finite"),
+        ("scale=NaN", "query parameter 'scale': not all of its numbers are finite"),
+        ("mean=1e39", "more than the type float32 of the input holds"),
+        ("scale=1e37", "more than the type float32 of the input holds"),
+        ("mean=1e30&scale=1e30", "more than the type float32 of the input holds"),
+        ("mean=1e39&scale=0", "more than the type float32 of the input holds"),
+    ],
+)
+def test_means_and_scales_that_are_no_numbers_are_refused(server, query, sentence):
+    png = io.BytesIO()
+    Image.new("L", (8, 8)).save(png, "png")
+    reply = post(httpx, f"{server}/models/digits", png.getvalue(), "image/png", query=f"?{query}")
+    assert (reply.status_code, reply.json()["error"]["code"]) == (400, "NOT_READABLE")
+    assert sentence in reply.json()["error"]["message"]
+    assert reply.json()["error"]["hint"]
+
+
+def test_halves_and_integers_have_scales_of_their_own(payloads):
+    png = io.BytesIO()
+    Image.new("L", (8, 8), 255).save(png, "png")
+
+    def read(dtype, scale):
+        spec = SimpleNamespace(name="x", dtype=dovetail.DType[dtype], shape=(1, 1, 8, 8))
+        (x,) = payloads.picture(png.getvalue(), SimpleNamespace(inputs=[spec]), None, [scale]).values()
+        return x
+
+    assert (read("FLOAT16", 256.0) == 65280).all()
+    with pytest.raises(payloads.Problem, match="more than the type float16"):
+        read("FLOAT16", 258.0)
+    assert (read("UINT8", 258.0) == 255).all()  # they saturate
+    with pytest.raises(payloads.Problem, match="more than the type uint8"):
+        read("UINT8", 1e37)
+
+
 def test_no_picture_is_handed_to_another_program(payloads, monkeypatch):
     monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: pytest.fail("Ghostscript is asked"))
     spec = SimpleNamespace(name="x", dtype=dovetail.DType.FLOAT32, shape=(1, 1, 8, 8))

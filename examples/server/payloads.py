@@ -24,6 +24,7 @@ _MOST_PIXELS = 50_000_000
 _PICTURES = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 """Formats of pictures; Pillow reads others by programs that it starts, such as Ghostscript."""
 _LARGEST_HEADER = 10_000  # of a .npy file; what NumPy writes of a number's type has some hundred bytes
+_ROUNDED = 2.0**53  # float64 does not hold each integer from here on
 
 Arrays = dict[str, np.ndarray]
 
@@ -92,10 +93,15 @@ def _exact(value: Any, dtype: Any) -> np.ndarray:
     if dtype is None or array.dtype == dtype:
         return array
     if np.dtype(dtype).kind in "iu" and array.size and array.dtype.kind != "b":
-        limits = np.iinfo(dtype)
-        beyond = limits.max + 1  # a power of two, which floats hold: the largest integer may be rounded up to it
-        if not (array == np.rint(array)).all() or array.min() < limits.min or array.max() >= beyond:
+        limits, whole = np.iinfo(dtype), array
+        if array.dtype.kind == "f":  # one fraction, or -1 beside 2^63, makes all of them floats, which round large ones
+            if not (array == np.rint(array)).all():
+                raise ValueError(f"not all of its numbers are of the type {np.dtype(dtype)}")
+            if np.abs(array).max() >= _ROUNDED:
+                whole = np.vectorize(int, otypes=[object])(np.asarray(value, object))
+        if whole.min() < limits.min or whole.max() > limits.max:
             raise ValueError(f"not all of its numbers are of the type {np.dtype(dtype)}")
+        return whole.astype(dtype)
     return array.astype(dtype)
 
 
@@ -148,6 +154,9 @@ def picture(body: bytes, net: Any, mean: Sequence[float] | None, scale: Sequence
 
     spec = _only(net.inputs, "a picture")
     layout, channels, height, width = _place(spec)
+    usual = [1 / 255] if spec.dtype.is_float else [1.0]
+    zero, factor = _by_channel(mean or [0.0], channels), _by_channel(scale or usual, channels)
+    _check_holds(spec.dtype, zero, factor)
     try:
         with Image.open(io.BytesIO(body), formats=_PICTURES) as file:
             if file.width * file.height > _MOST_PIXELS:
@@ -159,8 +168,7 @@ def picture(body: bytes, net: Any, mean: Sequence[float] | None, scale: Sequence
         raise _unreadable("a picture", error, f"send {', '.join(_PICTURES)}") from None
     image = image.resize((width or image.width, height or image.height), Image.Resampling.BILINEAR)
     pixels = np.asarray(image, np.float32).reshape(image.height, image.width, channels)
-    usual = [1 / 255] if spec.dtype.is_float else [1.0]
-    values = (pixels - _by_channel(mean or [0.0], channels)) * _by_channel(scale or usual, channels)
+    values = (pixels - zero) * factor
     if not spec.dtype.is_float:
         limits = np.iinfo(spec.dtype.numpy)
         values = np.clip(np.rint(values), limits.min, limits.max)
@@ -232,7 +240,10 @@ def _only(inputs: Sequence[Any], what: str) -> Any:
 def _numbers(request: Request, name: str) -> list[float] | None:
     text = request.query_params.get(name)
     try:
-        return None if text is None else [float(one) for one in text.split(",")]
+        numbers = None if text is None else [float(one) for one in text.split(",")]
+        if numbers and not all(map(math.isfinite, numbers)):
+            raise ValueError("not all of its numbers are finite")
+        return numbers
     except ValueError as error:
         raise _unreadable(f"query parameter {name!r}", error, f"send numbers: ?{name}=128 or ?{name}=124,116,104") from None
 
@@ -241,7 +252,18 @@ def _by_channel(numbers: Sequence[float], channels: int) -> np.ndarray:
     if len(numbers) not in (1, channels):
         problem = f"{len(numbers)} numbers are given for {channels} channels"
         raise Problem(400, "NOT_READABLE", problem, "send one for mean and scale, or one for each channel")
-    return np.asarray(numbers, np.float32)
+    with np.errstate(over="ignore"):
+        return np.asarray(numbers, np.float32)
+
+
+def _check_holds(dtype: Any, mean: np.ndarray, scale: np.ndarray) -> None:
+    """Refuse what makes the darkest or the lightest pixel more than a float of the input can be."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = (np.array([[0], [255]], np.float32) - mean) * scale
+        held = ends.astype(dtype.numpy) if dtype.is_float else ends
+    if not np.isfinite(held).all():
+        problem = f"(pixel - mean) * scale is more than the type {dtype} of the input holds"
+        raise Problem(400, "NOT_READABLE", problem, "send a smaller mean or scale")
 
 
 def _unreadable(what: str, error: Exception, hint: str) -> Problem:
