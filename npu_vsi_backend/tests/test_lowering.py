@@ -346,6 +346,21 @@ def test_positions_of_tensorflow_lite_are_those_of_the_npu():
     assert taken > 50
 
 
+@pytest.mark.parametrize("width", [2, 4])
+def test_an_axis_that_keeps_its_size_by_a_scale_is_not_copied(width):
+    """By a scale of 1.4 both of two results come from the first, if positions are rounded down."""
+    network = Network("scaled")
+    x = network.input("x", (1, 1, 2, 2), DType.INT8, quantization=Q(0.05, 3))
+    scales = (1.0, 1.0, 1.4, width / 2)
+    descriptor = Resize(method="nearest", coordinates="asymmetric", rounding="floor", scales=scales)
+    network.output(network.add(descriptor, x, name="r", quantization=Q(0.05, 3)).output, "y")
+    image = np.array([[[[-100, 50], [90, 7]]]], np.int8)
+    with dovetail.load(network, ["CpuRef"]) as loaded:
+        expected = loaded.run({"x": image})["y"]
+    with dovetail.load(network, ["VsiNpu", "CpuRef"]) as loaded:
+        np.testing.assert_array_equal(loaded.run({"x": image})["y"], expected)
+
+
 def test_an_image_with_channels_last_is_resized_in_planes():
     program = whole(resized((1, 4, 5, 3), (1, 8, 10, 3), coordinates="asymmetric", rounding="floor")).program
     assert kinds(program) == ["Permute", "Resize", "Permute"]

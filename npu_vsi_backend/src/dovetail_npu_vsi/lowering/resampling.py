@@ -21,7 +21,7 @@ def resize(storage: Storage, layer: Layer, request: Request) -> None:
     """Add a `Resize` that `refusal` has nothing against."""
     order = _order(layer, storage)
     read, written = storage.stored(source(layer, 0), order), storage.new_tensor(layer.output, order)
-    if sizes(source(layer, 0)) == sizes(layer.output):
+    if not _changed(layer):
         storage.add(program.Reshape(name=layer.name, inputs=(read,), output=written, sources=layer.sources))
         return
     align_corners, half_pixel = _ways(layer)[0]
@@ -69,7 +69,7 @@ def _ways(layer: Layer) -> list[tuple[bool, bool]]:
     `half_pixel`: there all that could happen has to be the same.
     """
     before, after = sizes(source(layer, 0)), sizes(layer.output)
-    changed = [axis for axis in range(4) if before[axis] != after[axis]]
+    changed = _changed(layer)
     wanted = [_positions(layer, axis) for axis in changed]
     found = []
     for align_corners, half_pixel in _WAYS:
@@ -86,6 +86,15 @@ def _ways(layer: Layer) -> list[tuple[bool, bool]]:
         if _are_equal(picked, wanted):
             found.append((align_corners, half_pixel))
     return found
+
+
+def _changed(layer: Layer) -> list[int]:
+    """Return the axes that are resampled: one may be that keeps its size."""
+    return [
+        axis
+        for axis, (size, wanted) in enumerate(zip(sizes(source(layer, 0)), sizes(layer.output), strict=True))
+        if size != wanted or _scales(layer)[axis] != 1
+    ]
 
 
 def _has_whole_factors(axes: list[tuple[int, int]], corners: int) -> bool:
