@@ -11,6 +11,7 @@ import math
 import operator
 from collections.abc import Iterator
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -330,6 +331,27 @@ def _concat(operation: p.Concat, chip: Chip, tensors: Any, *parts: Integers) -> 
 
 
 def _resize(operation: p.Resize, chip: Chip, tensors: Any, x: Integers) -> Integers:
+    return _nearest(operation, tensors, x) if operation.mode == "nearest" else _bilinear(operation, tensors, x)
+
+
+def _bilinear(operation: p.Resize, tensors: Any, x: Integers) -> Integers:
+    """Fractions, whose sum alone is rounded."""
+    made = x.astype(object)
+    for axis in (2, 3):
+        size, wanted = x.shape[axis], tensors[1].shape[axis]
+        half = Fraction(1, 2) if operation.half_pixel else Fraction(0)
+        places = [
+            min(max((at + half) * Fraction(size, wanted) - half, Fraction(0)), Fraction(size - 1)) for at in range(wanted)
+        ]
+        first = [int(place) for place in places]
+        rest = np.array([place - one for place, one in zip(places, first, strict=True)], object)
+        rest = rest.reshape(-1, *(1,) * (3 - axis))
+        second = [min(one + 1, size - 1) for one in first]
+        made = made.take(first, axis) * (1 - rest) + made.take(second, axis) * rest
+    return np.array([round(one) for one in made.flat], np.int64).reshape(made.shape)
+
+
+def _nearest(operation: p.Resize, tensors: Any, x: Integers) -> Integers:
     """Each axis for itself; a product of floats, in which nothing but the sum is rounded twice."""
     for axis in (2, 3):
         size, wanted = x.shape[axis], tensors[1].shape[axis]

@@ -7,16 +7,7 @@ import pytest
 
 import dovetail
 from dovetail import DataLayout, DType, Network, Quantization, SubgraphView
-from dovetail.layers import (
-    Activation,
-    ActivationFunction,
-    BinaryOperation,
-    Concat,
-    Convolution2d,
-    ElementwiseBinary,
-    Resize,
-    Softmax,
-)
+from dovetail.layers import Activation, ActivationFunction, BinaryOperation, Concat, Convolution2d, ElementwiseBinary, Softmax
 from dovetail_npu_vsi import program as p
 from dovetail_npu_vsi.lowering import lower
 
@@ -269,99 +260,3 @@ def test_networks_compute_what_the_reference_computes(seed):
             continue
         assert far.max() <= 3, name
         assert np.mean(far > 1) <= 0.02, name
-
-
-def resized(shape, sizes, **how):
-    """A network that takes the nearest pixels."""
-    network = Network("resized")
-    x = network.input("x", shape, DType.INT8, quantization=Q(0.05, 3))
-    descriptor = Resize(sizes=sizes, **{"method": "nearest"} | how)
-    network.output(network.add(descriptor, x, name="r", quantization=Q(0.05, 3)).output, "y")
-    return network
-
-
-@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"])
-@pytest.mark.parametrize("rounding", ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
-@pytest.mark.parametrize(
-    ("shape", "sizes"),
-    [
-        ((2, 5, 7, 3), (2, 10, 14, 3)),
-        ((1, 5, 7, 3), (1, 11, 9, 3)),
-        ((1, 3, 8, 8), (1, 3, 4, 4)),
-        ((2, 3, 9, 8), (2, 3, 13, 20)),
-        ((1, 8, 8, 3), (1, 8, 24, 3)),
-        ((1, 1, 1, 1), (1, 1, 5, 3)),
-    ],
-)
-def test_nearest_pixels_are_those_of_the_definition_or_are_refused(coordinates, rounding, shape, sizes):
-    network = resized(shape, sizes, coordinates=coordinates, rounding=rounding)
-    x = np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
-    with dovetail.load(network, ["CpuRef"]) as loaded:
-        expected = loaded.run({"x": x})["y"]
-    with dovetail.load(network, ["VsiNpu", "CpuRef"]) as loaded:
-        (layer,) = loaded.placement.layers
-        np.testing.assert_array_equal(loaded.run({"x": x})["y"], expected)
-    if (coordinates, rounding) in (("asymmetric", "floor"), ("half_pixel", "round_prefer_ceil")):
-        assert layer.backend == "VsiNpu"
-
-
-@pytest.mark.parametrize(
-    ("sizes", "how", "words"),
-    [
-        ((1, 3, 13, 20), {"rounding": "ceil"}, "rounding is ceil; round_prefer_ceil is taken"),
-        ((1, 3, 13, 20), {"coordinates": "half_pixel_symmetric"}, "coordinates is half_pixel_symmetric"),
-        ((1, 6, 9, 16), {"coordinates": "asymmetric", "rounding": "floor"}, "output.1 is 6"),
-        ((4, 3, 9, 8), {"coordinates": "asymmetric", "rounding": "floor"}, "output.0 is 4"),
-        ((1, 3, 18, 16), {"method": "linear"}, "method is linear; nearest is taken"),
-    ],
-)
-def test_other_resizes_are_refused_in_words(sizes, how, words):
-    with pytest.raises(dovetail.DovetailError, match=words):
-        dovetail.load(resized((1, 3, 9, 8), sizes, **how), ["VsiNpu"])
-
-
-@pytest.mark.parametrize("precision", ["exact", "float32"])
-def test_pixels_that_rounding_of_floats_decides_are_refused_in_words(precision):
-    """41 times 4 / 164 is less than 1 in float32; a copy by the factor 41 has the second pixel."""
-    how = {"coordinates": "asymmetric", "rounding": "floor", "precision": precision}
-    words = f"asymmetric with floor in {precision} numbers has other pixels than those that the NPU picks"
-    with pytest.raises(dovetail.DovetailError, match=words):
-        dovetail.load(resized((1, 3, 4, 8), (1, 3, 164, 8), **how), ["VsiNpu"])
-
-
-def test_positions_of_tensorflow_lite_are_those_of_the_npu():
-    rng = np.random.default_rng(2)
-    taken = 0
-    for _ in range(60):
-        shape = (1, 2, *(int(one) for one in rng.integers(1, 200, 2)))
-        sizes = (1, 2, *(int(one) for one in rng.integers(1, 300, 2)))
-        way = (("asymmetric", "floor"), ("half_pixel", "round_prefer_ceil"), ("align_corners", "round_prefer_ceil"))[
-            rng.integers(0, 3)
-        ]
-        network = resized(shape, sizes, coordinates=way[0], rounding=way[1], precision="float32")
-        x = rng.integers(-128, 128, shape).astype(np.int8)
-        with dovetail.load(network, ["VsiNpu", "CpuRef"]) as loaded, dovetail.load(network, ["CpuRef"]) as other:
-            taken += loaded.placement.layers[0].backend == "VsiNpu"
-            np.testing.assert_array_equal(loaded.run({"x": x})["y"], other.run({"x": x})["y"])
-    assert taken > 50
-
-
-@pytest.mark.parametrize("width", [2, 4])
-def test_an_axis_that_keeps_its_size_by_a_scale_is_not_copied(width):
-    """By a scale of 1.4 both of two results come from the first, if positions are rounded down."""
-    network = Network("scaled")
-    x = network.input("x", (1, 1, 2, 2), DType.INT8, quantization=Q(0.05, 3))
-    scales = (1.0, 1.0, 1.4, width / 2)
-    descriptor = Resize(method="nearest", coordinates="asymmetric", rounding="floor", scales=scales)
-    network.output(network.add(descriptor, x, name="r", quantization=Q(0.05, 3)).output, "y")
-    image = np.array([[[[-100, 50], [90, 7]]]], np.int8)
-    with dovetail.load(network, ["CpuRef"]) as loaded:
-        expected = loaded.run({"x": image})["y"]
-    with dovetail.load(network, ["VsiNpu", "CpuRef"]) as loaded:
-        np.testing.assert_array_equal(loaded.run({"x": image})["y"], expected)
-
-
-def test_an_image_with_channels_last_is_resized_in_planes():
-    program = whole(resized((1, 4, 5, 3), (1, 8, 10, 3), coordinates="asymmetric", rounding="floor")).program
-    assert kinds(program) == ["Permute", "Resize", "Permute"]
-    assert kinds(whole(resized((1, 3, 4, 5), (1, 3, 8, 10), coordinates="asymmetric", rounding="floor")).program) == ["Resize"]

@@ -205,6 +205,34 @@ def test_compiling_reports_and_ends_when_it_is_told_to():
         ModelDriver().compile(program, CHIP, end)
 
 
+def blended():
+    """The binary of a mixture, and its table: three numbers of 12 rows, then of 22 columns."""
+    resize = p.Resize(name="r", inputs=(0,), output=1, mode="bilinear", align_corners=False, half_pixel=True)
+    program = p.Program("net", (tensor((1, 2, 6, 11)), tensor((1, 2, 12, 22))), (resize,), (0,), (1,))
+    made = binary.from_bytes(ModelDriver().compile(program, CHIP, lambda *_: None), CHIP)
+    return made, np.frombuffer(made.constants, np.int32).copy()
+
+
+@pytest.mark.parametrize(
+    ("at", "number"),
+    [(0, -1), (11, 6), (12, 6), (23, 1 << 30), (24, -1), (35, 5), (36, 11), (57, -1), (58, 11), (80, -1), (101, 5)],
+)
+def test_mixtures_that_an_image_does_not_have_are_refused(at, number):
+    made, table = blended()
+    table[at] = number
+    with pytest.raises(VsiError, match="a command mixes rows or columns that an image of 6x11 does not have"):
+        binary.from_bytes(binary.to_bytes(made._replace(constants=table.tobytes())), CHIP)
+
+
+@pytest.mark.parametrize("whole", [0, -4, 1025])
+def test_mixtures_of_weights_beyond_what_sums_hold_are_refused(whole):
+    made, _ = blended()
+    commands = made.commands.copy()
+    commands["kernel"][0, 1] = whole
+    with pytest.raises(VsiError, match="numbers that do not fit each other"):
+        binary.from_bytes(binary.to_bytes(made._replace(commands=commands)), CHIP)
+
+
 @pytest.mark.parametrize("number", [-1, 6, 1 << 30])
 @pytest.mark.parametrize("at", [0, -1])
 def test_pixels_that_an_image_does_not_have_are_refused(number, at):

@@ -179,6 +179,18 @@ def test_nearest_pixels(align_corners, half_pixel, seed):
     judge(of_one(operation, x, replace(x, shape=y.shape)), rng)
 
 
+@pytest.mark.parametrize("half_pixel", [False, True])
+@pytest.mark.parametrize("factor", [(2, 1), (3, 1), (4, 1), (8, 1), (1, 2), (1, 3), (1, 4), (1, 7), (1, 8)])
+@pytest.mark.parametrize("seed", range(3))
+def test_mixed_pixels(half_pixel, factor, seed):
+    rng = np.random.default_rng(seed)
+    batch, channels, *image = (int(one) for one in rng.integers(1, [4, 10, 20, 20]))
+    before, after = ([side * some for side in image] for some in reversed(factor))
+    operation = p.Resize(name="resized", inputs=(0,), output=1, mode="bilinear", align_corners=False, half_pixel=half_pixel)
+    x = tensor((batch, channels, *before), 0.05, zero(rng))
+    judge(of_one(operation, x, replace(x, shape=(batch, channels, *after))), rng)
+
+
 def test_nearest_pixels_of_large_images_are_several_commands():
     rng = np.random.default_rng(0)
     operation = p.Resize(name="resized", inputs=(0,), output=1, mode="nearest", align_corners=False, half_pixel=False)

@@ -1,4 +1,4 @@
-"""2,700 random layers: the model against the vendor's simulator, bit for bit.
+"""2,800 random layers: the model against the vendor's simulator, bit for bit.
 
 Opt-in: DOVETAIL_VSI_SDK names the folder of the SDK. Layers are compiled many to a program, which
 the simulator compiles and runs in a process of its own.
@@ -175,6 +175,20 @@ def nearest(rng):
     return of_one(operation, x, replace(x, shape=(*x.shape[:2], *after)))
 
 
+def bilinear(rng):
+    """By factors whose bits are known."""
+    channels, *image = (int(one) for one in rng.integers(1, [65, 25, 25]))
+    enlarges, half_pixel = rng.integers(0, 2, 2).astype(bool)
+    factor = int(rng.choice([2, 2, 3, 4, 8])) if enlarges else int(rng.integers(2, 9))
+    larger = [side * factor for side in image]
+    before, after = (image, larger) if enlarges else (larger, image)
+    operation = p.Resize(
+        name="resized", inputs=(0,), output=1, mode="bilinear", align_corners=False, half_pixel=bool(half_pixel)
+    )
+    x = tensor((int(rng.integers(1, 4)), channels, *before), scale(rng), zero(rng))
+    return of_one(operation, x, replace(x, shape=(*x.shape[:2], *after)))
+
+
 def function(rng):
     name = str(rng.choice(["sigmoid", "tanh", "swish", "hard_swish", "leaky_relu"]))
     operation = p.Function(name="f", inputs=(0,), output=1, function=name, alpha=1.0 if name == "swish" else 0.1, beta=0.0)
@@ -223,6 +237,7 @@ COUNTS = {
     addition: 200,
     function: 100,
     nearest: 120,
+    bilinear: 120,
     convolution_by_channel: 240,
     depthwise_by_channel: 120,
     fully_connected_by_channel: 120,

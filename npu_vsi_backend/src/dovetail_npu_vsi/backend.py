@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dovetail import Backend, Capabilities, Device, HostResources, Layer, OptimizationViews, SubgraphView, Support
-from dovetail.layers import Resize
+from dovetail.layers import Resize, ResizeMethod
 
 from .binary_file import BinaryProgram
 from .chips import CHIPS, Chip
@@ -46,7 +46,7 @@ class VsiNpuBackend(Backend):
         """Decide by the claims; binaries of the vendor's compiler are for the vendor's driver."""
         if not isinstance(layer.descriptor, BinaryProgram):
             answer = super().supports(layer, options, device)
-            return _finer(layer) if answer.supported and layer.kind == Resize.kind else answer
+            return _finer(layer, answer) if layer.kind == Resize.kind else answer
         if options.driver != "ovx":
             return Support.no("driver", 'a binary of the vendor\'s compiler runs by its driver alone: option driver="ovx"')
         return Support.yes()
@@ -84,8 +84,16 @@ class VsiNpuBackend(Backend):
         return part.part(left).convex_parts() if left else []
 
 
-def _finer(layer: Layer) -> Support:
-    """Say whether the NPU picks the pixels of a `Resize`, which no claim can tell."""
+def _finer(layer: Layer, answer: Support) -> Support:
+    """Say whether the NPU has the pixels of a `Resize`, which no claim can tell."""
+    descriptor = layer.descriptor
+    assert isinstance(descriptor, Resize)
+    if not answer.supported:
+        if descriptor.method is not ResizeMethod.LINEAR or descriptor.scales is not None:
+            return answer
+        return Support.no(
+            "attribute", "scales are not given; linear is taken by some scales, which sizes may go with", "scales"
+        )
     from .lowering import resize_refusal
 
     reason = resize_refusal(layer)

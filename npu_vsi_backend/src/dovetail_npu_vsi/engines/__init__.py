@@ -7,6 +7,7 @@ neighbours.
 """
 
 from .convolutions import is_lopsided, reads_all_channels
+from .interpolation import blends, blends_exactly
 from .landing import NN, SH, TP, Landing, landing, multiplies_by_shader
 from .pairs import adds_by_products
 from .windows import averages_by_products, nearest_positions
@@ -18,6 +19,8 @@ __all__ = [
     "Landing",
     "adds_by_products",
     "averages_by_products",
+    "blends",
+    "blends_exactly",
     "is_lopsided",
     "landing",
     "multiplies_by_shader",

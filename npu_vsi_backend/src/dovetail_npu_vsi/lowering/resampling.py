@@ -1,4 +1,4 @@
-"""Images of another size, by the pixels that are nearest."""
+"""Images of another size, by the pixels that are nearest or mixed from neighbours."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import numpy as np
 import numpy.typing as npt
 
 from dovetail import Layer
-from dovetail.layers import Resize
+from dovetail.layers import Resize, ResizeMethod
 
 from .. import program
-from ..engines import nearest_positions
+from ..engines import blends, blends_exactly, nearest_positions
 from .request import Request
 from .storage import PLANAR, Order, Storage, natural, sizes, source
 
 _WAYS = ((False, False), (False, True), (True, False))
 """(align_corners, half_pixel), that first which the convolution engine has most often."""
+_NEAR = 2.0**-14
+"""How far positions may be off: no result differs by the factors of `blends_exactly`."""
 
 
 def resize(storage: Storage, layer: Layer, request: Request) -> None:
@@ -31,7 +33,7 @@ def resize(storage: Storage, layer: Layer, request: Request) -> None:
             inputs=(read,),
             output=written,
             sources=layer.sources,
-            mode="nearest",
+            mode="bilinear" if _is_linear(layer) else "nearest",
             align_corners=align_corners,
             half_pixel=half_pixel,
         )
@@ -39,10 +41,15 @@ def resize(storage: Storage, layer: Layer, request: Request) -> None:
 
 
 def refusal(layer: Layer) -> str:
-    """Say why the NPU may pick other pixels than a claimed `Resize`; empty if it does not."""
+    """Say why the NPU may have other pixels than a claimed `Resize`; empty if it does not."""
     if _ways(layer):
         return ""
     before, after, descriptor = sizes(source(layer, 0)), sizes(layer.output), _descriptor(layer)
+    if _is_linear(layer):
+        return (
+            f"where {before} becomes {after}, linear, {descriptor.coordinates} in {descriptor.precision} numbers, has "
+            "other results than the NPU, which mixes pixels where both axes have the same whole factor"
+        )
     return (
         f"where {before} becomes {after}, {descriptor.coordinates} with {descriptor.rounding} in {descriptor.precision} "
         "numbers has other pixels than those that the NPU picks: it multiplies by the ratio of sizes in float32, or "
@@ -63,7 +70,29 @@ def _order(layer: Layer, storage: Storage) -> Order:
 
 
 def _ways(layer: Layer) -> list[tuple[bool, bool]]:
-    """Return (align_corners, half_pixel) of resamplings that surely pick the pixels of a layer.
+    """Return (align_corners, half_pixel) of resamplings that surely have the pixels of a layer."""
+    return _mixing_ways(layer) if _is_linear(layer) else _picking_ways(layer)
+
+
+def _mixing_ways(layer: Layer) -> list[tuple[bool, bool]]:
+    """Return those that mix the neighbours that a layer does, by its weights."""
+    axes = _changed(layer)
+    before, after = (tuple(all_of[axis] for axis in axes) for all_of in (sizes(source(layer, 0)), sizes(layer.output)))
+    found = [] if axes else [_WAYS[0]]
+    for align_corners, half_pixel in _WAYS if len(axes) == 2 else ():
+        resized = program.Resize(
+            name=layer.name, inputs=(), output=0, mode="bilinear", align_corners=align_corners, half_pixel=half_pixel
+        )
+        if blends_exactly(resized, before, after):
+            mixed = [blends(resized, size, wanted) for size, wanted in zip(before, after, strict=True)]
+            places = [axis.first + axis.part / axis.whole for axis in mixed]
+            if all(np.abs(made - _places(layer, axis)).max() < _NEAR for made, axis in zip(places, axes, strict=True)):
+                found.append((align_corners, half_pixel))
+    return found
+
+
+def _picking_ways(layer: Layer) -> list[tuple[bool, bool]]:
+    """Return those that pick the pixels of a layer.
 
     By whole factors the convolution engine may copy, which rounds nothing, and ovxlib drops
     `half_pixel`: there all that could happen has to be the same.
@@ -118,6 +147,17 @@ def _positions(layer: Layer, axis: int) -> npt.NDArray[np.int64]:
     before, after = sizes(source(layer, 0))[axis], sizes(layer.output)[axis]
     taps = _descriptor(layer).taps(before, after, _scales(layer)[axis])
     return np.concatenate([some.position for some in taps])
+
+
+def _places(layer: Layer, axis: int) -> npt.NDArray[np.float64]:
+    """Return between which elements of an axis the results of a layer lie."""
+    before, after = sizes(source(layer, 0))[axis], sizes(layer.output)[axis]
+    found = _descriptor(layer).positions(before, after, _scales(layer)[axis], range(after))
+    return np.clip(found, 0, before - 1)
+
+
+def _is_linear(layer: Layer) -> bool:
+    return _descriptor(layer).method is ResizeMethod.LINEAR
 
 
 def _scales(layer: Layer) -> tuple[float, ...]:

@@ -18,6 +18,7 @@ from .commands import (
     ADD,
     AVERAGE_POOL,
     AXES,
+    BLEND,
     COMMAND,
     CONSTANTS,
     CONVOLVE,
@@ -38,7 +39,7 @@ from .commands import (
     extent,
 )
 
-MAGIC = b"dovetail vsi model 3\n"
+MAGIC = b"dovetail vsi model 4\n"
 _DIGEST = 32
 _LENGTHS = 3
 _HEAD = len(MAGIC) + _DIGEST + 8 * _LENGTHS
@@ -46,6 +47,8 @@ _MAX_BYTES = 1 << 34
 """Of a memory."""
 PAIRS = (ADD, MULTIPLY, SUM)
 """Operations of two tensors."""
+_MAX_WHOLE = 1 << 10
+"""Sum of the weights along an axis of a mixture: sums of products with bytes have 31 bits."""
 _MAX_WINDOW = 1 << 20
 """Of rows, columns, strides and the like."""
 
@@ -189,6 +192,20 @@ def _check(binary: Binary) -> None:
     _check_constants(binary, picked["table"], 4 * picked["output"]["size"][:, 2:].sum(axis=1), 4)
     for command in picked:
         _check_positions(command, binary.constants)
+    blended = commands[commands["opcode"] == BLEND]
+    _check_constants(binary, blended["table"], 12 * blended["output"]["size"][:, 2:].sum(axis=1), 4)
+    for command in blended:
+        _check_blends(command, binary.constants)
+
+
+def _check_blends(command: npt.NDArray[Any], constants: bytes) -> None:
+    """Refuse neighbours that the input of a command does not have, and parts beyond the whole."""
+    at, sizes = int(command["table"]), command["input"]["size"][2:]
+    for count, size, whole in zip(command["output"]["size"][2:], sizes, command["kernel"], strict=True):
+        first, second, part = np.frombuffer(constants, np.int32, 3 * int(count), at).reshape(3, -1)
+        at += 12 * int(count)
+        if any(((one < 0) | (one >= size)).any() for one in (first, second)) or ((part < 0) | (part > whole)).any():
+            raise _damaged(f"a command mixes rows or columns that an image of {sizes[0]}x{sizes[1]} does not have")
 
 
 def _check_positions(command: npt.NDArray[Any], constants: bytes) -> None:
@@ -212,7 +229,8 @@ def _check_numbers(commands: Commands) -> None:
     bad |= slides & (np.abs(commands["padding"].astype(np.int64)) > _MAX_WINDOW).any(axis=1)
     bad |= np.isin(opcode, (MAX_POOL, AVERAGE_POOL)) & (read[:, 1] < written[:, 1])
     bad |= one_by_one & (read != written).any(axis=1)
-    bad |= (opcode == PICK) & (read[:, :2] != written[:, :2]).any(axis=1)
+    bad |= np.isin(opcode, (PICK, BLEND)) & (read[:, :2] != written[:, :2]).any(axis=1)
+    bad |= (opcode == BLEND) & ((commands["kernel"] < 1) | (commands["kernel"] > _MAX_WHOLE)).any(axis=1)
     bad |= np.isin(opcode, PAIRS) & (commands["second"]["size"] != written).any(axis=1)
     bad |= (commands["zero"] < 0).any(axis=1) | (commands["zero"] > 255).any(axis=1)
     convolves = opcode == CONVOLVE

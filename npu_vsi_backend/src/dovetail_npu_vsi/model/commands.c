@@ -57,6 +57,7 @@ static void carry_out(const struct vsi_command *c, const struct vsi_memories *m,
     case VSI_ADD: case VSI_MULTIPLY: case VSI_SUM: vsi_combine(c, m); break;
     case VSI_SOFTMAX: vsi_softmax(c, m); break;
     case VSI_PICK: vsi_pick(c, m); break;
+    case VSI_BLEND: vsi_blend(c, m); break;
     default: break;
     }
 }

@@ -24,6 +24,7 @@ enum vsi_opcode {
     VSI_SOFTMAX,
     VSI_SUM,         /* a convolution of two channels */
     VSI_PICK,        /* rows and columns of images, by their numbers */
+    VSI_BLEND,       /* between rows and columns of images */
     VSI_OPCODES
 };
 
@@ -44,7 +45,7 @@ struct vsi_command {
     int32_t zero[3];            /* zero points: input, second or weights, output */
     int32_t low, high;          /* bounds of results */
     int32_t value;              /* of VSI_FILL; else whether weights are signed, or averages rounded down */
-    int32_t kernel[2];          /* height, width; of VSI_SUM the two weights */
+    int32_t kernel[2];          /* height, width; of VSI_SUM the two weights; of VSI_BLEND sums of weights */
     int32_t stride[2];
     int32_t dilation[2];
     int32_t padding[2];         /* rows and columns of zeros before the input block */
@@ -54,7 +55,9 @@ struct vsi_command {
     int32_t first_filter;       /* of the block's results, within the layer */
     int64_t weights;            /* offsets in the constants; -1: none */
     int64_t filters;            /* struct vsi_filter of each filter of the layer */
-    int64_t table;              /* 256 bytes; of VSI_SOFTMAX 256 doubles; of VSI_PICK int32: rows, then columns */
+    int64_t table;              /* 256 bytes; of VSI_SOFTMAX 256 doubles; else int32 of rows, then columns:
+                                 * of VSI_PICK where they come from; of VSI_BLEND all first
+                                 * neighbours, all second ones, and the weights of those */
     int64_t reals;              /* of VSI_ADD and VSI_MULTIPLY two floats, else a double */
     int32_t chunk;              /* products that are summed before they join a float; 0: no sum is rounded */
     int32_t by_rows;            /* a row of a window begins a chunk */

@@ -49,9 +49,9 @@ FILTER = np.dtype([("bias", "i8"), ("mantissa", "i4"), ("shift", "i4"), ("zero",
 DDR, SRAM, CONSTANTS, INPUT, OUTPUT = range(5)
 """enum vsi_memory."""
 MEMORIES = ("DDR", "SRAM", "constants", "input", "output")
-COPY, FILL, CONVOLVE, MAX_POOL, AVERAGE_POOL, ADD, MULTIPLY, SOFTMAX, SUM, PICK = range(10)
+COPY, FILL, CONVOLVE, MAX_POOL, AVERAGE_POOL, ADD, MULTIPLY, SOFTMAX, SUM, PICK, BLEND = range(11)
 """enum vsi_opcode."""
-OPCODES = 10
+OPCODES = 11
 
 Commands = npt.NDArray[Any]
 

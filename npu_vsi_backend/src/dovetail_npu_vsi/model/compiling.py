@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..chips import Chip
-from ..engines import adds_by_products, averages_by_products, nearest_positions
+from ..engines import adds_by_products, averages_by_products, blends, nearest_positions
 from ..program import (
     Binary,
     Concat,
@@ -34,6 +34,7 @@ from . import tables
 from .commands import (
     ADD,
     AVERAGE_POOL,
+    BLEND,
     COMMAND,
     CONVOLVE,
     COPY,
@@ -57,7 +58,11 @@ from .tiling import Window, bands, channel_groups
 _NOWHERE = -1
 _MAX_ELEMENTS = 1 << 20
 """That one command writes, of those that may be split: some milliseconds."""
-_SPLIT = {**dict.fromkeys((COPY, FILL, ADD, MULTIPLY, SUM), (0, 1, 2, 3)), SOFTMAX: (0, 2), PICK: (0, 1)}
+_SPLIT = {
+    **dict.fromkeys((COPY, FILL, ADD, MULTIPLY, SUM), (0, 1, 2, 3)),
+    SOFTMAX: (0, 2),
+    **dict.fromkeys((PICK, BLEND), (0, 1)),
+}
 """Axes along which commands may be split."""
 _CONSTANT_ALIGNMENT = 64
 
@@ -284,9 +289,16 @@ def _truncates(operation: Any) -> bool:
 
 
 def _resampling(emitter: _Emitter, operation: Resize) -> None:
-    """Nearest pixels: lowering makes no other, and the driver refuses them."""
+    """Nearest pixels, or exact mixtures of neighbours: the driver refuses others."""
     read, written = emitter.block(operation.inputs[0]), emitter.block(operation.output)
-    positions = [nearest_positions(operation, *sizes) for sizes in zip(read.size[2:], written.size[2:], strict=True)]
+    axes = list(zip(read.size[2:], written.size[2:], strict=True))
+    if operation.mode == "bilinear":
+        mixed = [blends(operation, *sizes) for sizes in axes]
+        table = np.concatenate([array for axis in mixed for array in (axis.first, axis.second, axis.part)])
+        sums = [axis.whole for axis in mixed]
+        emitter.command(BLEND, read, written, table=emitter.constant(table.astype(np.int32)), kernel=sums)
+        return
+    positions = [nearest_positions(operation, *sizes) for sizes in axes]
     emitter.command(PICK, read, written, table=emitter.constant(np.concatenate(positions).astype(np.int32)))
 
 

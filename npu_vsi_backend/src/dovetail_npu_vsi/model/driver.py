@@ -8,12 +8,13 @@ import numpy as np
 
 from ..chips import Chip
 from ..driver import IDriver, IExecutable, Operand, Probe, Report
+from ..engines import blends_exactly
 from ..program import Operation, Program, Resize
 from . import binary as binaries
 from .compiling import compile_program
 from .executor import Executor
 
-VERSION = "3"
+VERSION = "4"
 """Of what programs are compiled to; whoever changes results or commands raises it."""
 
 
@@ -26,9 +27,12 @@ class ModelDriver(IDriver):
         return Probe("ready", versions={"model": VERSION})
 
     def refusal(self, operation: Operation, program: Program, chip: Chip) -> str:
-        if isinstance(operation, Resize) and operation.mode != "nearest":
-            return f"{operation.mode} resampling, whose bits are not known"
-        return ""
+        if not isinstance(operation, Resize) or operation.mode == "nearest":
+            return ""
+        before, after = (program.tensors[number].shape[2:] for number in (operation.inputs[0], operation.output))
+        if blends_exactly(operation, before, after):
+            return ""
+        return f"{operation.mode} resampling of {before} to {after}, whose bits are not known"
 
     def compile(self, program: Program, chip: Chip, report: Report) -> bytes:
         compiled = compile_program(program, chip, report)

@@ -45,6 +45,7 @@ void vsi_convolve(const struct vsi_command *command, const struct vsi_memories *
 int64_t vsi_convolution_scratch(const struct vsi_command *command);
 void vsi_pool(const struct vsi_command *command, const struct vsi_memories *memories);
 void vsi_pick(const struct vsi_command *command, const struct vsi_memories *memories);
+void vsi_blend(const struct vsi_command *command, const struct vsi_memories *memories);
 void vsi_combine(const struct vsi_command *command, const struct vsi_memories *memories);
 void vsi_softmax(const struct vsi_command *command, const struct vsi_memories *memories);
 

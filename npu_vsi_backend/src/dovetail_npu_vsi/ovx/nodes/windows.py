@@ -29,10 +29,10 @@ def refuse_resize(operation: Resize, program: Program, chip: Chip) -> str:
         return why
     # Measured with ovxlib 1.2.30: the shader of other factors gives columns that are far off.
     factors = [divmod(after, before) for before, after in zip(x.shape[2:], y.shape[2:], strict=True)]
-    if factors[0] != factors[1] or factors[0] not in ((2, 0), (3, 0), (4, 0)):
+    if factors[0] != factors[1] or factors[0] not in ((2, 0), (3, 0), (4, 0), (8, 0)):
         return (
             f"bilinear resampling of {x.shape[2]}x{x.shape[3]} to {y.shape[2]}x{y.shape[3]} with centers at halves, which "
-            "ovxlib computes wrongly unless both factors are 2, 3 or 4"
+            "ovxlib computes wrongly unless both factors are 2, 3, 4 or 8"
         )
     return ""
 
