@@ -200,7 +200,13 @@ def loads_leak_nothing(subject: Subject) -> None:
         what: min(marks[1][what] - marks[0][what], marks[2][what] - marks[1][what]) / half
         for what in marks[0]
     }
-    limits = {"bytes of memory": _BYTES_PER_LOAD, "Python objects": 0.9, "open files": 0.4, "threads": 0.4}
+    limits = {
+        "bytes of memory": _BYTES_PER_LOAD,
+        "allocated bytes": _BYTES_PER_LOAD,
+        "Python objects": 0.9,
+        "open files": 0.4,
+        "threads": 0.4,
+    }
     leaks = [f"{growth[what]:.1f} {what}" for what, limit in limits.items() if growth.get(what, 0) > limit]
     if leaks:
         raise ConformanceFailure(f"each load leaves behind {', '.join(leaks)} (over {2 * half} loads)", **growth)

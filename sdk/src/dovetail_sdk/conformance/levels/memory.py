@@ -20,7 +20,7 @@ from ..endings import ConformanceFailure, NotApplicable
 from ..failing_memory import failing_allocations
 from ..subject import Subject
 from ..trial_graphs import Judge, describe, one_graph, random_graphs, run, same_bits, single_layers
-from ..usage import resident_bytes, usage
+from ..usage import allocated_bytes, resident_bytes, usage
 
 _GUARD = 4096
 """Bytes before and behind an array that is watched."""
@@ -267,15 +267,16 @@ def loading_leaks_nothing(subject: Subject) -> None:
     counted = usage()
     growths: list[int] = []
     for _ in range(_ROUNDS):
-        resident = []
+        resident, allocated = [], []
         for number in range(_LOADS):
             once(number)
             gc.collect()
             resident.append(resident_bytes())
+            allocated.append(allocated_bytes())
         if not growths:
             _check_counts(counted, usage())
         part = _LOADS // 3
-        growths.append(min(resident[-part:]) - min(resident[:part]))
+        growths.append(max(min(held[-part:]) - min(held[:part]) for held in (resident, allocated)))
         if growths[-1] <= _NOISE:
             return
     per_load = min(growths) / (_LOADS - part)
