@@ -14,16 +14,16 @@ namespace dovetail_acc::ACC_ISA {
  * What is shifted up need not saturate. Multipliers are at least 2^30, or 0: a shift by 9 makes at
  * least 256 of 1, which is beyond every byte, and less than 2^26 of the greatest product. */
 struct Bending {
-    static constexpr int32_t MOST_LEFT = 9;
+    static constexpr int32_t MAX_LEFT_SHIFT = 9;
     const int32_t zero_x, zero_slope, zero, one, left;
     const Integers above, below;                    /* multipliers */
     const Integers right_above, right_below;
     const Integers half_above, half_below, half_negative;
 
     explicit Bending(const acc_quantized_prelu &s)
-        : zero_x(s.zero_x), zero_slope(s.zero_slope), zero(s.zero), one(1 << lesser(s.above.left, MOST_LEFT)),
-          left(lesser(s.below.left, MOST_LEFT)), above(spread_integer(s.above.multiplier)), below(spread_integer(s.below.multiplier)),
-          right_above(spread_integer(s.above.right)), right_below(spread_integer(s.below.right)),
+        : zero_x(s.zero_x), zero_slope(s.zero_slope), zero(s.zero), one(1 << lesser(s.above.left, MAX_LEFT_SHIFT)),
+          left(lesser(s.below.left, MAX_LEFT_SHIFT)), above(spread_integer(s.above.multiplier)),
+          below(spread_integer(s.below.multiplier)), right_above(spread_integer(s.above.right)), right_below(spread_integer(s.below.right)),
           half_above(spread_integer(half(s.above.right))), half_below(spread_integer(half(s.below.right))),
           half_negative(half_below - (s.below.right ? 1 : 0)) {}
 
