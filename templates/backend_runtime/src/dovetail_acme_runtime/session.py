@@ -23,6 +23,8 @@ def open_session(model, factory):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = factory.resources.threads
     options.inter_op_num_threads = 1
+    # Threads that wait for work leave the cores to other backends' layers.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     opened = onnxruntime.InferenceSession(model.to_bytes(), options, providers=["CPUExecutionProvider"])
     return Session(opened, model.inputs, model.outputs)
 
