@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,46 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep the tests themselves out of each collection: many tests wait for one, repeatedly."""
+    _keep_out_of_collections()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Keep what a file of tests leaves, such as a timer for each test, out of later collections."""
+    if nextitem is None or nextitem.path != item.path:
+        _keep_out_of_collections()
+
+
+def _keep_out_of_collections() -> None:
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Have failures named at once, where one process writes for all."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailuresAtOnce(reporter))
+
+
+class _FailuresAtOnce:
+    """Name a test that failed as soon as it is known: a run that is cut short prints no summary."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._reporter = reporter
+        self._start = time.monotonic()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the test's name, what it was doing and for how long, and the last line of why."""
+        if report.failed:
+            reason = (report.longreprtext.strip() or "no reason").splitlines()[-1]
+            minutes = (time.monotonic() - self._start) / 60
+            self._reporter.line("")  # behind the letters of tests
+            self._reporter.line(
+                f"FAILED {report.nodeid} ({report.when}, {report.duration:.1f} s, {minutes:.0f} min after the start): {reason}"
+            )
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
