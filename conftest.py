@@ -5,7 +5,8 @@ A test pays only for the probing that it is about, and takes no plan that anothe
 A shell starts its background jobs with Ctrl-C ignored; tests that are about it must find it as a
 program in front does.
 
-Slow tests run with ``--all``, or where they are asked for by ``-m``.
+Slow tests run with ``--all``, or where they are asked for by ``-m``. On a slow machine ``--within``
+leaves out those that would begin late, and says so.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+_START = time.monotonic()
 _CACHE = tempfile.mkdtemp(prefix="dovetail-tests-")
 atexit.register(shutil.rmtree, _CACHE, True)
 os.environ["DOVETAIL_CACHE_DIR"] = _CACHE
@@ -32,8 +34,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that runs slow tests too."""
+    """Add the options that run slow tests too."""
     parser.addoption("--all", action="store_true", help="run slow tests too, which CI does")
+    parser.addoption("--within", type=float, metavar="MINUTES", help="skip slow tests that would begin after so long")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -49,6 +52,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep the tests themselves out of each collection: many tests wait for one, repeatedly."""
     _keep_out_of_collections()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a slow test when the time for slow ones is over, before its fixtures build anything."""
+    within = item.config.option.within
+    if within is not None and time.monotonic() - _START > within * 60 and item.get_closest_marker("slow"):
+        pytest.skip(f"a slow test that would have begun after the {within:g} minutes of --within")
 
 
 @pytest.hookimpl(trylast=True)
@@ -76,14 +87,13 @@ class _FailuresAtOnce:
 
     def __init__(self, reporter: pytest.TerminalReporter) -> None:
         self._reporter = reporter
-        self._start = time.monotonic()
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the test's name, what it was doing and for how long, and the last line of why."""
         if report.failed:
             reason = (report.longreprtext.strip() or "no reason").splitlines()[-1]
-            minutes = (time.monotonic() - self._start) / 60
+            minutes = (time.monotonic() - _START) / 60
             self._reporter.line("")  # behind the letters of tests
             self._reporter.line(
                 f"FAILED {report.nodeid} ({report.when}, {report.duration:.1f} s, {minutes:.0f} min after the start): {reason}"

@@ -403,7 +403,7 @@ def demo(arguments: "list[str]") -> int:
 def test(arguments: "list[str]") -> int:
     """Run the tests: a process for each core where nothing but options of whole runs was given."""
     setup(["demo", "test", *(["serve", "wheels"] if "--all" in arguments else [])])
-    whole = set(arguments) <= {"--all", "-q", "-x"}
+    whole = all(one in ("--all", "-q", "-x") or one.startswith("--within=") for one in arguments)
     # A file stays in one process: what its tests share is made once.
     spread = ["-n", str(usable_cores()), "--dist", "loadfile"] if whole else []
     return run("-m", "pytest", *spread, *arguments)

@@ -98,7 +98,7 @@ assert results[0].std() > 10
 print("the NPU ran under", sys.version.split()[0])
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 
 def candidates(name):
