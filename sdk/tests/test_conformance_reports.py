@@ -378,6 +378,7 @@ def test_a_used_up_budget_is_incomplete(dovetail: Invoke, on_path: None) -> None
         (("CpuRef", "--report", "/nowhere/out.html"), "no folder"),
         (("CpuRef", "--options", "level"), "is not name=value"),
         (("CpuRef", "--only", "nothing-like-this"), "no check up to level"),
+        (("CpuRef", "--only", "lifecycle", "--only", "sofmax"), "matches 'sofmax': did you mean 'Softmax'?"),
         (("CpuRef", "--only", "sofmax"), "matches 'sofmax': did you mean 'Softmax'?"),
         (("CpuRef", "--level", "0", "--options", "speed=3", "--only", "options"), "has no option 'speed'"),
         (("CpuRef", "--level", "0", "--operators", "json"), "has no OPERATOR"),

@@ -201,3 +201,9 @@ def test_the_command_refuses_labels_of_another_count_before_it_runs(dovetail: In
     assert "picture <-" not in result.stdout
     moved = dovetail("run", classifier, "-b", "CpuRef", "-i", "random", "--labels", path, "--label-offset", 1)
     assert moved.exit_code == 0, moved.output
+
+
+def test_an_offset_of_labels_that_are_not_there_is_refused(dovetail: Invoke, classifier: Path) -> None:
+    result = dovetail("run", classifier, "-b", "CpuRef", "-i", "random", "--label-offset", 1)
+    assert result.exit_code == 2
+    assert "--label-offset 1: the model names no classes; give their names by --labels" in " ".join(result.stderr.split())

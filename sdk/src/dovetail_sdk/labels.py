@@ -172,7 +172,7 @@ class ClassNames:
         offset: The class that the first label belongs to.
 
     Raises:
-        click.UsageError: The file cannot be read as labels.
+        click.UsageError: The file cannot be read as labels, or there are none for an offset.
     """
 
     def __init__(self, network: Network, detector: Detector | None, path: Path | None, offset: int) -> None:
@@ -185,6 +185,8 @@ class ClassNames:
             for layer in network.outputs
             if given is not None or layer.name in network.meanings
         }
+        if offset and not any(self._held.values()):
+            raise click.UsageError(f"--label-offset {offset}: the model names no classes; give their names by --labels")
         self.notes: list[str] = []
 
     def of(self, shapes: Mapping[str, Sequence[int]]) -> dict[str, tuple[str, ...]]:

@@ -136,9 +136,9 @@ def command(
 
     _check_there(backend)
     checks = checks_up_to(level, only)
-    if not checks:
-        said = f"no check up to level {level} matches {' or '.join(map(repr, only))}"
-        raise click.UsageError(f"{said}: {pattern_hint(only, level)}")
+    if missed := [pattern for pattern in only if not checks_up_to(level, [pattern])]:
+        said = f"no check up to level {level} matches {' or '.join(map(repr, missed))}"
+        raise click.UsageError(f"{said}: {pattern_hint(missed, level)}")
     orders = Orders(
         backend,
         options,
