@@ -18,6 +18,7 @@ import shutil
 import signal
 import tempfile
 import time
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -59,14 +60,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a slow test when the time for slow ones is over, before its fixtures build anything."""
     within = item.config.option.within
     if within is not None and time.monotonic() - _START > within * 60 and item.get_closest_marker("slow"):
-        pytest.skip(f"a slow test that would have begun after the {within:g} minutes of --within")
+        pytest.skip(f"{item.nodeid} is slow, and would have begun after the {within:g} minutes of --within")
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Keep what a file of tests leaves, such as a timer for each test, out of later collections."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Keep what a file of tests leaves, such as a timer for each test, out of later collections.
+
+    A test still holds its fixtures while it is torn down: what is kept out then is never freed.
+    """
+    result = yield
     if nextitem is None or nextitem.path != item.path:
         _keep_out_of_collections()
+    return result
 
 
 def _keep_out_of_collections() -> None:
