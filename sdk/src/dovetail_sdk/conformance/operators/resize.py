@@ -118,10 +118,10 @@ _DOUBLE = (1.0, 1.0, 2.0, 2.0)
 _SAME_SIZE = (1.0, 1.3, 2.0, 2.0)
 _ASYMMETRIC = CoordinateMode.ASYMMETRIC
 _STRETCH = (1.0, 1.0, 1.75, 2.5)
-_FOURS = {"height": 8, "width": 4, "channels": 4}
+_DIVISIBLE = {"height": 8, "width": 4, "channels": 4}
 _PRECISE = (CoordinateMode.HALF_PIXEL, CoordinateMode.ALIGN_CORNERS, CoordinateMode.ASYMMETRIC)
 _SMOOTH = (ResizeMethod.LINEAR, ResizeMethod.CUBIC)
-_WHOLE = (2.0, 3.0, 4.0, 8.0, 0.5, 0.25)
+_RATIOS = (2.0, 3.0, 4.0, 8.0, 0.5, 0.25)
 
 OPERATOR = Operator(
     kind="dovetail.Resize",
@@ -184,11 +184,11 @@ OPERATOR = Operator(
         *({"method": method, "quantization": "kept"} for method in _SMOOTH),
         {"method": ResizeMethod.CUBIC, "cubic_coefficient": -0.5, "exclude_outside": True, "factors": _ODD},
         {"method": ResizeMethod.LINEAR, "coordinates": CoordinateMode.PYTORCH_HALF_PIXEL, "factors": (1.0, 0.34, 0.25, 1.0)},
-        # Devices have kernels of their own for whole factors of images, in either layout.
+        # Devices have kernels of their own for whole factors and divisors, in either layout.
         *(
-            {"method": ResizeMethod.LINEAR, "by": "scales", "coordinates": one, "factors": factors, **_FOURS}
+            {"method": ResizeMethod.LINEAR, "by": "scales", "coordinates": one, "factors": factors, **_DIVISIBLE}
             for one in (CoordinateMode.HALF_PIXEL, CoordinateMode.ASYMMETRIC)
-            for factor in _WHOLE
+            for factor in _RATIOS
             for factors in ((1.0, 1.0, factor, factor), (1.0, factor, factor, 1.0))
         ),
         {"coordinates": CoordinateMode.ALIGN_CORNERS, "factors": _ODD},
